@@ -1,15 +1,18 @@
-"""Threads: starts of runs in them, what is written from outside, and their deletion."""
+"""Threads: starts of runs in them, what is written from outside, their forks and their deletion."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.app.commands import CommandResult, accepted, carry_out, decide
 from stepwell.app.runs import check_has_no_forks, delete_run
 from stepwell.core.loop.occurrences import Cancel, Start, StartInThread, WriteToThread
 from stepwell.core.loop.steers import is_steer
-from stepwell.core.loop.thread_occurrences import RunLeft
+from stepwell.core.loop.thread_messages import BLOCK_MESSAGES, block_of, fork_refusal
+from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunLeft
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Loaded, RunQuery, Store, every_row
 from stepwell.core.records.errors import (
@@ -24,8 +27,11 @@ from stepwell.core.records.states import OnBusy, QuestionStatus
 from stepwell.core.records.threads import THREAD_LABEL, key_of
 from stepwell.engine.executor import Executor
 from stepwell.engine.key_types import RunKey
+from stepwell.engine.thread_reader import read_messages, read_state
 
 _DELETE_ATTEMPTS_MAX = 10
+_COPY_BYTES_MAX = 1024 * 1024
+"""Messages that one commit copies; one that is larger by itself goes alone."""
 
 
 class Started(NamedTuple):
@@ -113,10 +119,13 @@ async def read_thread(store: Store, tenant_id: str, run_id: str, thread_id: str)
 
     Raises:
         NotFound: there is no such thread.
+        FailedPrecondition: it is a fork that isn't complete.
     """
     run = await store.get_run(tenant_id, run_id)
     if run is None:
         raise NotFound(f"there is no thread {thread_id!r}", reason="THREAD_NOT_FOUND")
+    if (incomplete := fork_refusal(run)) is not None:
+        accepted(incomplete)
     return run
 
 
@@ -148,12 +157,62 @@ async def write_to_thread(
     return accepted(await _sent(executor, key_of(tenant_id, command.thread_id), command))
 
 
-async def _sent(executor: Executor, key: RunKey, command: StartInThread | WriteToThread) -> Reply:
+async def _sent(
+    executor: Executor, key: RunKey, command: StartInThread | WriteToThread | ForkThread
+) -> Reply:
     try:
         return await executor.send(*key, command)
     except AlreadyExists:
         what = "the thread was deleted a short while ago; use another id"
         raise FailedPrecondition(what, reason="THREAD_DELETED") from None
+
+
+async def fork_thread(executor: Executor, tenant_id: str, command: ForkThread) -> CommandResult:
+    """Make a thread with the messages of another one up to a number, and return it once it is complete.
+
+    The first commit notes how many messages it is to have, and sets the state. Until it has them, it refuses all but
+    its deletion, and the same call, which goes on where the copying stopped. Blocks are copied by a commit each.
+
+    Raises:
+        AlreadyExists: the request id belongs to another request.
+        FailedPrecondition: the new thread exists, or was deleted a short while ago, or the other one isn't complete.
+        NotFound: there is no such thread, or no such message in it.
+    """
+    store, name = executor.store, command.forked_from
+    parent, key = key_of(tenant_id, name), key_of(tenant_id, command.thread_id)
+    if await store.get_run(*key) is None:
+        command = await _snapshot(store, parent, command)
+    run, changed = accepted(await _sent(executor, key, command))
+    while (first := run.thread.messages + 1) <= run.thread.forked_at:
+        last = min(run.thread.forked_at, block_of(first) * BLOCK_MESSAGES)
+        found, _ = await read_messages(store, parent, first, last, _COPY_BYTES_MAX)
+        messages = tuple(one for number, one in enumerate(found, first) if one.number == number)
+        if not messages:
+            await read_thread(store, *parent, name)
+            raise NotFound(f"thread {name!r} has no message {first}", reason="MESSAGE_NOT_FOUND")
+        with suppress(RunNotFound):
+            await executor.send(*key, CopyMessages(messages=messages))
+        copied = await store.get_run(*key)
+        if copied is None:
+            what = f"thread {command.thread_id!r} was deleted while it was made"
+            raise FailedPrecondition(what, reason="THREAD_DELETED")
+        run = copied
+    return CommandResult(run, changed)
+
+
+async def _snapshot(store: Store, key: RunKey, command: ForkThread) -> ForkThread:
+    """Return the command with the number at which the thread is forked now, and with the state of that moment."""
+    while True:
+        thread = (await read_thread(store, *key, command.forked_from)).thread
+        at = command.at or thread.messages
+        if at > thread.messages:
+            what = f"thread {command.forked_from!r} has {thread.messages} messages, and no {at}"
+            raise NotFound(what, reason="MESSAGE_NOT_FOUND")
+        if at < thread.messages:
+            return replace(command, at=at)
+        version, state = await read_state(store, key)
+        if version == thread.state:
+            return replace(command, at=at, state=state)
 
 
 async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, force: bool) -> bool:

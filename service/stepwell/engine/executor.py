@@ -20,7 +20,7 @@ from stepwell.core.loop.occurrences import (
     StartInThread,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.thread_occurrences import RunLeft
+from stepwell.core.loop.thread_occurrences import CopyMessages, RunLeft
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import (
     LeaseQuery,
@@ -258,7 +258,7 @@ class Executor:
         self,
         tenant_id: str,
         run_id: str,
-        command: Start | StartInThread | Fork | RunLeft | AnyCommand,
+        command: Start | StartInThread | Fork | RunLeft | CopyMessages | AnyCommand,
     ) -> Reply:
         """Execute a command; return its reply, with the run after the command, once that is committed.
 

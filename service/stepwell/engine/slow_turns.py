@@ -19,6 +19,7 @@ from stepwell.core.loop.occurrences import (
     WriteToThread,
 )
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.thread_occurrences import ForkThread
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Commit, JournalQuery, Runtime, Store
 from stepwell.core.records.errors import RunNotFound, StoreUnavailable
@@ -138,7 +139,9 @@ class SlowTurns:
         if isinstance(occurrences[0], Start | Fork):
             return RunState.empty(*key)
         loaded = await self._store.load(*key)
-        if loaded is None and isinstance(occurrences[0], StartInThread | WriteToThread):
+        if loaded is None and isinstance(
+            occurrences[0], StartInThread | WriteToThread | ForkThread
+        ):
             return RunState.empty(*key)
         if loaded is None:
             raise RunNotFound(key[1])

@@ -105,11 +105,10 @@ class ThreadReader:
 
 
 async def read_messages(
-    store: Store, thread: RunKey, first: int, last: int
+    store: Store, thread: RunKey, first: int, last: int, room: int = PAGE_BYTES_MAX
 ) -> tuple[Sequence[ThreadMessage], int]:
     """Return messages of a thread by their numbers, and the number of the first that doesn't fit; 0: all fit."""
     found: list[ThreadMessage] = []
-    room = PAGE_BYTES_MAX
     for block in range(
         thread_messages.block_of(first), thread_messages.block_of(last) + 1 if last else 0
     ):

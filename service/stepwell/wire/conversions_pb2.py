@@ -1237,6 +1237,10 @@ def fill_Thread(r: Thread, m: store_pb2.Thread) -> None:
     if v: m.state = v
     v = r.taken
     if v: m.taken = v
+    v = r.forked_from
+    if v: m.forked_from = v
+    v = r.forked_at
+    if v: m.forked_at = v
 
 
 def read_Thread(m: store_pb2.Thread) -> Thread:
@@ -1247,6 +1251,8 @@ def read_Thread(m: store_pb2.Thread) -> Thread:
         bytes=m.bytes,
         state=m.state,
         taken=m.taken,
+        forked_from=m.forked_from,
+        forked_at=m.forked_at,
     )
 
 
@@ -7112,6 +7118,29 @@ def check_SetThreadStateRequest(m: orchestrator_pb2.SetThreadStateRequest, p: st
     return None
 
 
+def check_ForkThreadRequest(m: orchestrator_pb2.ForkThreadRequest, p: str, f: Faults) -> None:
+    v = m.thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'thread_id', 'absent; limit: a name of 1 to 128 characters')
+    v = m.new_thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'new_thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'new_thread_id', 'absent; limit: a name of 1 to 128 characters')
+    v = m.at
+    if v:
+        if v < 0: f.add(p + 'at', f'{v}; limit: 0 or more')
+    v = m.request_id
+    if v:
+        if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'request_id', f'{length(v)}; limit: 128 characters, no control characters')
+    v = m.on_behalf_of
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'on_behalf_of', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    return None
+
+
 def check_DeleteThreadRequest(m: orchestrator_pb2.DeleteThreadRequest, p: str, f: Faults) -> None:
     v = m.thread_id
     if v:
@@ -7813,6 +7842,8 @@ def check_store_Letters_record(m: store_pb2.Letters, p: str, f: Faults) -> None:
 def check_store_Thread_record(m: store_pb2.Thread, p: str, f: Faults) -> None:
     v = m.working
     if '\0' in v: f.add(p + 'working', f'{utf8_size(v)}; limit: any text')
+    v = m.forked_from
+    if '\0' in v: f.add(p + 'forked_from', f'{utf8_size(v)}; limit: any text')
     return None
 
 
@@ -9174,6 +9205,7 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     orchestrator_pb2.ListThreadMessagesRequest: check_ListThreadMessagesRequest,
     orchestrator_pb2.AppendToThreadRequest: check_AppendToThreadRequest,
     orchestrator_pb2.SetThreadStateRequest: check_SetThreadStateRequest,
+    orchestrator_pb2.ForkThreadRequest: check_ForkThreadRequest,
     orchestrator_pb2.DeleteThreadRequest: check_DeleteThreadRequest,
     orchestrator_pb2.WatchLogsRequest: check_WatchLogsRequest,
     orchestrator_pb2.ListMessagesRequest: check_ListMessagesRequest,

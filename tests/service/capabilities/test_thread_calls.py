@@ -70,6 +70,51 @@ async def test_request_that_writes_to_a_thread_is_carried_out_once(served: Serve
     assert (await thread.get()).messages == 1
 
 
+async def test_thread_is_forked_at_a_message_and_goes_on_by_itself(
+    served_everywhere: Served,
+) -> None:
+    client = served_everywhere.client
+    await client.start("x", queue="none", plan=PLAN, thread="t1")
+    thread = client.thread("t1")
+    for number in range(1, 71):
+        await thread.append("user", {"n": number})
+    await thread.set_state("old")
+    await thread.set_state("now")
+    forked = await thread.fork("t2", at=60)
+    assert (forked.id, forked.messages, forked.state_version) == ("t2", 60, 0)
+    assert (forked.forked_from, forked.forked_at, forked.starts) == ("t1", 60, 0)
+    whole = await thread.fork("t3", request_id="r3")
+    assert (whole.messages, whole.working_run_id, whole.waiting) == (70, "", 0)
+    assert (await client.thread("t3").get()).state == "now"
+    assert (await client.thread("t2").append("user", "other")).messages == 61
+    assert (await thread.append("user", "own")).messages == 71
+
+    async def all_of(name: str) -> list[Any]:
+        said = [one async for one in client.thread(name).messages()]
+        return [(one.number, one.role, one.content, one.run_id, one.time) for one in said]
+
+    own = await all_of("t1")
+    assert (await all_of("t2"))[:60] == own[:60]
+    assert await all_of("t3") == own[:70]
+    # The same request again answers with the thread as it is, whatever its parent has by now.
+    assert (await thread.fork("t3", request_id="r3")).messages == 70
+    refusals = {
+        "THREAD_EXISTS": thread.fork("t2", at=60),
+        "MESSAGE_NOT_FOUND": thread.fork("t4", at=72),
+        "THREAD_NOT_FOUND": client.thread("none").fork("t4"),
+        "REQUEST_ID_REUSED": thread.fork("t3", at=1, request_id="r3"),
+    }
+    for reason, call in refusals.items():
+        with pytest.raises((FailedPrecondition, NotFound, RequestIdReused)) as refusal:
+            await call
+        assert refusal.value.reason == reason
+    assert {one.id for one in [one async for one in client.threads()]} == {"t1", "t2", "t3"}
+    assert await client.thread("t3").delete()
+    with pytest.raises(FailedPrecondition) as gone:
+        await thread.fork("t3")
+    assert gone.value.reason == "THREAD_DELETED"
+
+
 async def test_threads_are_listed_with_the_runs_that_work_and_wait(served: Served) -> None:
     client = served.client
     first, _ = [await client.start("x", queue="none", plan=PLAN, thread="t1") for _ in range(2)]
@@ -95,6 +140,8 @@ async def test_threads_are_listed_with_the_runs_that_work_and_wait(served: Serve
             assert [one.role for one in thread.messages()] == ["user", "assistant"]
             assert thread.get().state == 2
             assert {one.id for one in sync.threads()} == {"t1", "t2"}
+            assert thread.fork("t3", at=1).messages == 1
+            assert sync.thread("t3").delete()
             assert thread.delete()
             assert not thread.delete()
 

@@ -105,6 +105,7 @@ COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "StopRun": lambda client: client.run(RUN_ID).stop(),
     "SendSignal": lambda client: client.run(RUN_ID).signal("note", 1),
     "AppendToThread": lambda client: client.thread("t").append("user", "hello"),
+    "ForkThread": lambda client: client.thread("t").fork("u"),
     "SetThreadState": lambda client: client.thread("t").set_state(1),
     "RetryTask": lambda client: client.run(RUN_ID).retry_task("a"),
     "SkipTask": lambda client: client.run(RUN_ID).skip_task("a"),

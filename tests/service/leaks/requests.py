@@ -163,6 +163,7 @@ PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
     "Orchestrator/StopRun": start,
     "Orchestrator/SendSignal": start,
     "Orchestrator/AppendToThread": _of_no_thread,
+    "Orchestrator/ForkThread": _of_thread,
     "Orchestrator/SetThreadState": _of_no_thread,
     "Orchestrator/DeleteThread": _of_thread,
     "Orchestrator/ResumeRun": _paused,

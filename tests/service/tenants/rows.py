@@ -159,6 +159,9 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ResumeRun": lambda n: opb.ResumeRunRequest(run_id=n.run_id),
     "Orchestrator/SendSignal": lambda n: opb.SendSignalRequest(run_id=n.run_id, name="note"),
     # Before the writes, which make the thread if it is missing.
+    "Orchestrator/ForkThread": lambda n: opb.ForkThreadRequest(
+        thread_id=n.thread_id, new_thread_id=n.request_id
+    ),
     "Orchestrator/DeleteThread": lambda n: opb.DeleteThreadRequest(
         thread_id=n.thread_id, force=True
     ),

@@ -155,6 +155,7 @@ class SyncThreadHandle:
     messages = iterating(ThreadHandle.messages)
     append = blocking(ThreadHandle.append)
     set_state = blocking(ThreadHandle.set_state)
+    fork = blocking(ThreadHandle.fork)
     delete = blocking(ThreadHandle.delete)
 
 

@@ -24,7 +24,7 @@ class WriteOptions(TypedDict, total=False):
 
 
 class ThreadHandle:
-    """A thread, by its id: reads, appends, sets its state, deletes it. `client.start(…, thread=id)` starts its runs."""
+    """A thread, by its id: reads, appends, sets its state, forks it, deletes it. `client.start(…, thread=id)` starts its runs."""
 
     def __init__(self, caller: Caller, thread_id: str) -> None:
         self.caller = caller
@@ -81,6 +81,21 @@ class ThreadHandle:
             state=answer_payload(value), expected_version=expected_version, **options
         )
         return await self._write("SetThreadState", request)
+
+    @takes(WriteOptions)
+    async def fork(
+        self, new_thread_id: str, *, at: int = 0, **options: Unpack[WriteOptions]
+    ) -> Thread:
+        """Make a new thread with this one's messages up to number `at`, 0: all; return it, without its state.
+
+        It has this thread's present state if it has all of its messages, else none; and no runs. What is written to either
+        thread later isn't in the other. Repeat a call that failed: it copies the rest.
+
+        Raises NotFound if there is no such thread (THREAD_NOT_FOUND), or no such message in it (MESSAGE_NOT_FOUND), and
+        FailedPrecondition if there is a thread `new_thread_id` already (THREAD_EXISTS).
+        """
+        request = pb.ForkThreadRequest(new_thread_id=new_thread_id, at=at, **options)
+        return await self._write("ForkThread", request)
 
     async def delete(self, *, force: bool = False, on_behalf_of: str = "") -> bool:
         """Delete the thread with its messages and all of its runs; return False if there is none.

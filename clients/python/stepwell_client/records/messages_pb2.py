@@ -385,6 +385,10 @@ class Thread(Record):
     """The number of starts in it, with those that became signals to the run that worked."""
     created_time: datetime.datetime | None = None
     """The time of its first run, message or state."""
+    forked_from: str = ""
+    """The thread that it was forked from. Empty: none."""
+    forked_at: int = 0
+    """The number of the last message that it has from there. While `messages` is less, the fork isn't complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -1015,6 +1015,28 @@ class SetThreadStateResponse(_message.Message):
     changed: bool
     def __init__(self, thread: _Optional[_Union[_types_pb2.Thread, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
+class ForkThreadRequest(_message.Message):
+    __slots__ = ("thread_id", "new_thread_id", "at", "request_id", "on_behalf_of")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    NEW_THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    new_thread_id: str
+    at: int
+    request_id: str
+    on_behalf_of: str
+    def __init__(self, thread_id: _Optional[str] = ..., new_thread_id: _Optional[str] = ..., at: _Optional[int] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+
+class ForkThreadResponse(_message.Message):
+    __slots__ = ("thread", "changed")
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    thread: _types_pb2.Thread
+    changed: bool
+    def __init__(self, thread: _Optional[_Union[_types_pb2.Thread, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
 class DeleteThreadRequest(_message.Message):
     __slots__ = ("thread_id", "force", "on_behalf_of")
     THREAD_ID_FIELD_NUMBER: _ClassVar[int]

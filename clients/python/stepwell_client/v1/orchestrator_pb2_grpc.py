@@ -198,6 +198,11 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.FromString,
                 _registered_method=True)
+        self.ForkThread = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ForkThread',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkThreadRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkThreadResponse.FromString,
+                _registered_method=True)
         self.DeleteThread = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/DeleteThread',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteThreadRequest.SerializeToString,
@@ -602,6 +607,19 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ForkThread(self, request, context):
+        """Makes a thread with the messages of another one up to a number, and with its present state if they are all of its
+        messages; without runs. Messages are copied by several commits. A fork that isn't complete, because the call failed, is
+        refused by other methods (THREAD_INCOMPLETE), except ListThreads and DeleteThread; the same call completes it.
+
+        Errors: NOT_FOUND (THREAD_NOT_FOUND; MESSAGE_NOT_FOUND: the thread has fewer messages), ALREADY_EXISTS
+        (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_EXISTS: there is a thread `new_thread_id`; THREAD_DELETED;
+        THREAD_INCOMPLETE).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteThread(self, request, context):
         """Removes a thread with its messages, its state and all of its runs. May be repeated, also after a failure, which may
         leave the thread with a part of its runs: then it removes the rest.
@@ -851,6 +869,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.SetThreadState,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.SerializeToString,
+            ),
+            'ForkThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForkThread,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkThreadRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkThreadResponse.SerializeToString,
             ),
             'DeleteThread': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteThread,
@@ -1744,6 +1767,33 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/SetThreadState',
             stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForkThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ForkThread',
+            stepwell_dot_v1_dot_orchestrator__pb2.ForkThreadRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ForkThreadResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -263,6 +263,15 @@ class OrchestratorStub:
     Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
     ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
     """
+    ForkThread: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkThreadRequest, _orchestrator_pb2.ForkThreadResponse]
+    """Makes a thread with the messages of another one up to a number, and with its present state if they are all of its
+    messages; without runs. Messages are copied by several commits. A fork that isn't complete, because the call failed, is
+    refused by other methods (THREAD_INCOMPLETE), except ListThreads and DeleteThread; the same call completes it.
+
+    Errors: NOT_FOUND (THREAD_NOT_FOUND; MESSAGE_NOT_FOUND: the thread has fewer messages), ALREADY_EXISTS
+    (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_EXISTS: there is a thread `new_thread_id`; THREAD_DELETED;
+    THREAD_INCOMPLETE).
+    """
     DeleteThread: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteThreadRequest, _orchestrator_pb2.DeleteThreadResponse]
     """Removes a thread with its messages, its state and all of its runs. May be repeated, also after a failure, which may
     leave the thread with a part of its runs: then it removes the rest.
@@ -554,6 +563,15 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
     ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+    """
+    ForkThread: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkThreadRequest, _orchestrator_pb2.ForkThreadResponse]  # type: ignore[assignment]
+    """Makes a thread with the messages of another one up to a number, and with its present state if they are all of its
+    messages; without runs. Messages are copied by several commits. A fork that isn't complete, because the call failed, is
+    refused by other methods (THREAD_INCOMPLETE), except ListThreads and DeleteThread; the same call completes it.
+
+    Errors: NOT_FOUND (THREAD_NOT_FOUND; MESSAGE_NOT_FOUND: the thread has fewer messages), ALREADY_EXISTS
+    (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_EXISTS: there is a thread `new_thread_id`; THREAD_DELETED;
+    THREAD_INCOMPLETE).
     """
     DeleteThread: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteThreadRequest, _orchestrator_pb2.DeleteThreadResponse]  # type: ignore[assignment]
     """Removes a thread with its messages, its state and all of its runs. May be repeated, also after a failure, which may
@@ -1029,6 +1047,21 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
         ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+        """
+
+    @_abc_1.abstractmethod
+    def ForkThread(
+        self,
+        request: _orchestrator_pb2.ForkThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ForkThreadResponse, _abc.Awaitable[_orchestrator_pb2.ForkThreadResponse]]:
+        """Makes a thread with the messages of another one up to a number, and with its present state if they are all of its
+        messages; without runs. Messages are copied by several commits. A fork that isn't complete, because the call failed, is
+        refused by other methods (THREAD_INCOMPLETE), except ListThreads and DeleteThread; the same call completes it.
+
+        Errors: NOT_FOUND (THREAD_NOT_FOUND; MESSAGE_NOT_FOUND: the thread has fewer messages), ALREADY_EXISTS
+        (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_EXISTS: there is a thread `new_thread_id`; THREAD_DELETED;
+        THREAD_INCOMPLETE).
         """
 
     @_abc_1.abstractmethod

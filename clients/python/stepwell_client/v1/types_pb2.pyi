@@ -1009,7 +1009,7 @@ class KeptSignal(_message.Message):
     def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., value: _Optional[_Union[Payload, _Mapping]] = ..., size: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., sent_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Thread(_message.Message):
-    __slots__ = ("thread_id", "working_run_id", "waiting", "messages", "messages_bytes", "state_version", "state", "starts", "created_time")
+    __slots__ = ("thread_id", "working_run_id", "waiting", "messages", "messages_bytes", "state_version", "state", "starts", "created_time", "forked_from", "forked_at")
     THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     WORKING_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
@@ -1019,6 +1019,8 @@ class Thread(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
     CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    FORKED_FROM_FIELD_NUMBER: _ClassVar[int]
+    FORKED_AT_FIELD_NUMBER: _ClassVar[int]
     thread_id: str
     working_run_id: str
     waiting: int
@@ -1028,7 +1030,9 @@ class Thread(_message.Message):
     state: Payload
     starts: int
     created_time: _timestamp_pb2.Timestamp
-    def __init__(self, thread_id: _Optional[str] = ..., working_run_id: _Optional[str] = ..., waiting: _Optional[int] = ..., messages: _Optional[int] = ..., messages_bytes: _Optional[int] = ..., state_version: _Optional[int] = ..., state: _Optional[_Union[Payload, _Mapping]] = ..., starts: _Optional[int] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    forked_from: str
+    forked_at: int
+    def __init__(self, thread_id: _Optional[str] = ..., working_run_id: _Optional[str] = ..., waiting: _Optional[int] = ..., messages: _Optional[int] = ..., messages_bytes: _Optional[int] = ..., state_version: _Optional[int] = ..., state: _Optional[_Union[Payload, _Mapping]] = ..., starts: _Optional[int] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., forked_from: _Optional[str] = ..., forked_at: _Optional[int] = ...) -> None: ...
 
 class ThreadMessage(_message.Message):
     __slots__ = ("number", "role", "content", "run_id", "time")

@@ -73,16 +73,30 @@ def thread(
     force: Annotated[
         bool, typer.Option("--force", help="With --delete: cancel runs that work or wait.")
     ] = False,
+    fork: Annotated[
+        str, typer.Option("--fork", metavar="NEW", help="Make a thread with its messages.")
+    ] = "",
+    at: Annotated[
+        int,
+        typer.Option("--at", metavar="N", min=0, help="With --fork: up to this message; 0: all."),
+    ] = 0,
     on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
-    """Show a thread with its newest messages, or delete it.
+    """Show a thread with its newest messages, fork it, or delete it.
 
     Its runs: `stepwell ls --label stepwell.thread=ID`.
     """
     handle = client.thread(thread_id)
     if force and not delete:
         raise CliError("--force goes with --delete")
+    if at and not fork:
+        raise CliError("--at goes with --fork")
+    if fork and delete:
+        raise CliError("--fork and --delete exclude each other")
+    if fork:
+        thread_id = handle.fork(fork, at=at, on_behalf_of=on_behalf_of).id
+        handle = client.thread(thread_id)
     if delete:
         deleted = handle.delete(force=force, on_behalf_of=on_behalf_of)
         if json:

@@ -61,7 +61,13 @@ from stepwell.core.loop.occurrences import (
     WriteToThread,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.thread_occurrences import LetGo, RunLeft, RunWrites
+from stepwell.core.loop.thread_occurrences import (
+    CopyMessages,
+    ForkThread,
+    LetGo,
+    RunLeft,
+    RunWrites,
+)
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
 from stepwell.core.records.errors import VersionChanged, version_changed
 from stepwell.core.records.model import RequestRecord, Run
@@ -118,6 +124,8 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
             return threads.run_left(draft, occurrence)
         case RunWrites():
             return thread_messages.run_writes(draft, occurrence)
+        case CopyMessages():
+            return thread_messages.copy_messages(draft, occurrence)
         case LettersDelivered():
             return opening.letters_delivered(draft, occurrence)
         case _:
@@ -160,6 +168,8 @@ def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
             return signals.send_signal(draft, command)
         case WriteToThread():
             return thread_messages.write_to_thread(draft, command)
+        case ForkThread():
+            return thread_messages.fork_thread(draft, command)
         case RaiseBudget():
             return run_commands.raise_budget(draft, command)
         case RetryTask():

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.thread_occurrences import LetGo, RunLeft, RunWrites
+from stepwell.core.loop.called import Called, Command
+from stepwell.core.loop.thread_occurrences import (
+    CopyMessages,
+    ForkThread,
+    LetGo,
+    RunLeft,
+    RunWrites,
+)
 from stepwell.core.port import EntryWrite
 from stepwell.core.records.model import (
     Budget,
@@ -24,15 +31,6 @@ from stepwell.core.records.states import Decision, Finding, OnBusy, StepKind
 from stepwell.core.records.threads import ThreadWrite
 
 # --- commands --------------------------------------------------------------------------------------
-
-
-class Called(Record, frozen=True, kw_only=True):
-    """The base of all commands, with the sender, whom its events and its run name."""
-
-    actor: str = ""
-    """The caller, by its credential."""
-    on_behalf_of: str = ""
-    """The name on whose behalf the caller acts; empty if it gave none."""
 
 
 class Start(Called, frozen=True, kw_only=True):
@@ -75,17 +73,6 @@ class Fork(Called, frozen=True, kw_only=True):
     signals: tuple[EntryWrite, ...] = ()
     """Signals that the parent kept at that version and still keeps, oldest first."""
     input: Payload | None = None
-
-
-class Command(Called, frozen=True, kw_only=True):
-    """The base of all commands to an existing run."""
-
-    request_id: str = ""
-    fingerprint: str = ""
-    """The fingerprint of the request; the same id with another fingerprint is an error."""
-    reason: str = ""
-    expected_version: int = 0
-    """Execute the command only if the run is at this version; 0: at any."""
 
 
 class Cancel(Command, frozen=True, kw_only=True):
@@ -472,6 +459,7 @@ AnyCommand = (
     | Stop
     | SendSignal
     | WriteToThread
+    | ForkThread
     | RaiseBudget
     | RetryTask
     | SkipTask
@@ -493,6 +481,7 @@ Occurrence = (
     | LetGo
     | RunLeft
     | RunWrites
+    | CopyMessages
     | LettersDelivered
     | GrantLease
 )

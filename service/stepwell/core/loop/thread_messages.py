@@ -6,13 +6,21 @@ them. So nothing of them is loaded with the thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.json import Decoder, encode
 from msgspec.structs import replace
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import Completed, Delivery, Planned, Reflected, WriteToThread
-from stepwell.core.loop.thread_occurrences import RunWrites
+from stepwell.core.loop.occurrences import (
+    Completed,
+    Delivery,
+    Planned,
+    Reflected,
+    WriteToThread,
+)
+from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunWrites
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused
 from stepwell.core.port import EntryWrite
 from stepwell.core.records import limits
@@ -76,6 +84,8 @@ def refusal(draft: Draft, execution: Execution, delivery: Delivery) -> Failure |
 
 def write_to_thread(draft: Draft, command: WriteToThread) -> Reply:
     """Append messages from outside, or set the state if it is still at the version that the caller knows."""
+    if (incomplete := fork_refusal(draft.run)) is not None:
+        return incomplete
     version, expected = draft.run.thread.state, command.expected_state
     if expected not in (-1, version):
         return refused(
@@ -102,28 +112,83 @@ def run_writes(draft: Draft, one: RunWrites) -> Reply:
     return Reply()
 
 
-def _put(draft: Draft, write: ThreadWrite, run_id: str = "") -> None:
-    """Append messages and set the state, within the current event."""
+def fork_thread(draft: Draft, command: ForkThread) -> Reply:
+    """Make the thread as a fork: note how far it is copied, and set its state. It is complete once it has its messages.
+
+    Until then nothing else is done in it. The same fork, asked for again, changes nothing: its copying may go on.
+    """
+    thread = draft.run.thread
+    if draft.run.version:
+        is_same = thread.forked_from == command.forked_from and command.at in (0, thread.forked_at)
+        if is_same and fork_refusal(draft.run) is not None:
+            return UNCHANGED
+        return refused("THREAD_EXISTS", f"there is a thread {command.thread_id!r} already")
+    message = f"forked from {command.forked_from} at message {command.at}"
+    begin_event(draft, EventType.THREAD_WRITTEN, message, command.thread_id)
+    draft.change_run(thread=replace(thread, forked_from=command.forked_from, forked_at=command.at))
+    _put(draft, ThreadWrite(state=command.state))
+    return Reply()
+
+
+def fork_refusal(run: Run) -> Reply | None:
+    """Return the reply with which a fork that isn't complete refuses all else, or None if it is complete."""
+    thread = run.thread
+    if thread.messages >= thread.forked_at:
+        return None
+    what = f"thread {run.spec.thread_id!r} has {thread.messages} of {thread.forked_at} messages"
+    again = f"fork {thread.forked_from!r} again, which completes it, or delete it"
+    return refused("THREAD_INCOMPLETE", f"{what} that it is forked with; {again}")
+
+
+def copy_messages(draft: Draft, one: CopyMessages) -> Reply:
+    """Take messages of the thread that this one is forked from, each once."""
+    thread = draft.run.thread
+    if one.messages[0].number != thread.messages + 1 or thread.messages >= thread.forked_at:
+        return UNCHANGED
+    draft.event(EventType.THREAD_WRITTEN, message=f"{len(one.messages)} messages copied")
+    _append(draft, one.messages)
+    return Reply()
+
+
+def _append(draft: Draft, messages: Sequence[ThreadMessage]) -> None:
+    """Append messages that have the next numbers, within the current event."""
     thread = draft.run.thread
     written: list[EntryWrite] = []
-    for number, message in enumerate(write.messages, thread.messages + 1):
+    for message in messages:
         entry = Entry(
-            key=f"{number:012}",
+            key=f"{message.number:012}",
             name=message.role,
-            arguments=encode((run_id, draft.context.now_us)).decode(),
+            arguments=encode((message.run_id, message.time_us)).decode(),
             value=message.content,
         )
-        block = block_of(number)
+        block = block_of(message.number)
         written.append(EntryWrite(journal=MESSAGES, generation=block, entry=entry))
     size = sum(value_bytes(one.entry) for one in written)
-    thread = replace(thread, messages=thread.messages + len(written), bytes=thread.bytes + size)
-    if write.state is not None:
-        _drop_state(draft, thread.state)
-        thread = replace(thread, state=thread.state + 1)
-        entry = Entry(key=str(thread.state), value=write.state)
-        written.append(EntryWrite(journal=STATE, generation=letters.GENERATION, entry=entry))
     draft.entries += tuple(written)
-    draft.change_run(thread=thread)
+    draft.change_run(
+        thread=replace(thread, messages=thread.messages + len(written), bytes=thread.bytes + size)
+    )
+
+
+def _put(draft: Draft, write: ThreadWrite, run_id: str = "") -> None:
+    """Append messages and set the state, within the current event."""
+    now_us = draft.context.now_us
+    _append(
+        draft,
+        [
+            ThreadMessage(
+                number=number, role=one.role, content=one.content, run_id=run_id, time_us=now_us
+            )
+            for number, one in enumerate(write.messages, draft.run.thread.messages + 1)
+        ],
+    )
+    if write.state is not None:
+        thread = draft.run.thread
+        _drop_state(draft, thread.state)
+        version = thread.state + 1
+        entry = Entry(key=str(version), value=write.state)
+        draft.entries += (EntryWrite(journal=STATE, generation=letters.GENERATION, entry=entry),)
+        draft.change_run(thread=replace(thread, state=version))
 
 
 def _drop_state(draft: Draft, version: int) -> None:

@@ -13,7 +13,7 @@ from stepwell.core.loop import letters, steers
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import StartInThread
 from stepwell.core.loop.run_commands import plan_refusal
-from stepwell.core.loop.thread_messages import begin_event
+from stepwell.core.loop.thread_messages import begin_event, fork_refusal
 from stepwell.core.loop.thread_occurrences import RunLeft
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
 from stepwell.core.records import limits
@@ -55,6 +55,8 @@ def start_in_thread(draft: Draft, one: StartInThread) -> Reply:
 def _refusal(draft: Draft, one: StartInThread, runs: list[Question]) -> Reply | None:
     """Return why a run can't be started in the thread now, or None."""
     thread = one.spec.thread_id
+    if (incomplete := fork_refusal(draft.run)) is not None:
+        return incomplete
     if runs and one.on_busy is OnBusy.REJECT:
         working = draft.run.thread.working
         return refused("THREAD_BUSY", f"run {working} of thread {thread!r} works")

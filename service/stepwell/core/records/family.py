@@ -65,3 +65,7 @@ class Thread(Record, frozen=True, kw_only=True):
     """The version of its state. 0: it was never set."""
     taken: int = 0
     """The number of the last letter that it took from the run that works."""
+    forked_from: str = ""
+    """The thread that it was made from as a fork."""
+    forked_at: int = 0
+    """The number of its messages that are that thread's. While it has fewer, they are being copied."""

@@ -203,6 +203,11 @@ class Servicer(OrchestratorServicer):
     ) -> pb.SetThreadStateResponse:
         return await threads.set_thread_state(self._deps, request)
 
+    async def ForkThread(
+        self, request: pb.ForkThreadRequest, context: Context
+    ) -> pb.ForkThreadResponse:
+        return await threads.fork_thread(self._deps, request)
+
     async def DeleteThread(
         self, request: pb.DeleteThreadRequest, context: Context
     ) -> pb.DeleteThreadResponse:

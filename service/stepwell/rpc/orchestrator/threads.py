@@ -1,9 +1,10 @@
-"""GetThread, ListThreads, ListThreadMessages, AppendToThread, SetThreadState, DeleteThread."""
+"""GetThread, ListThreads, ListThreadMessages, AppendToThread, SetThreadState, ForkThread, DeleteThread."""
 
 from __future__ import annotations
 
 from stepwell.app import threads
 from stepwell.core.loop.occurrences import WriteToThread
+from stepwell.core.loop.thread_occurrences import ForkThread
 from stepwell.core.port import RunQuery
 from stepwell.core.records.model import Run
 from stepwell.core.records.threads import ThreadWrite, key_of, threads_of
@@ -95,6 +96,19 @@ async def set_thread_state(
     return pb.SetThreadStateResponse(thread=thread, changed=changed)
 
 
+async def fork_thread(deps: Dependencies, request: pb.ForkThreadRequest) -> pb.ForkThreadResponse:
+    """Make a thread with the messages of another one up to a number."""
+    command = ForkThread(
+        thread_id=request.new_thread_id,
+        forked_from=request.thread_id,
+        at=request.at,
+        on_behalf_of=request.on_behalf_of,
+    )
+    called = as_called(command, request.request_id)
+    run, changed = await threads.fork_thread(deps.executor, tenant(), called)
+    return pb.ForkThreadResponse(thread=await _message(deps, run), changed=changed)
+
+
 async def delete_thread(
     deps: Dependencies, request: pb.DeleteThreadRequest
 ) -> pb.DeleteThreadResponse:
@@ -132,6 +146,8 @@ async def _message(deps: Dependencies, run: Run) -> types_pb2.Thread:
         messages_bytes=thread.bytes,
         state_version=thread.state,
         starts=thread.joined,
+        forked_from=thread.forked_from,
+        forked_at=thread.forked_at,
     )
     message.created_time.FromMicroseconds(run.created_us)
     return message

@@ -312,7 +312,7 @@ KeptSignal
 size (\r
 actor (	
 \fon_behalf_of (	-
-	sent_time\x07 (\v2.google.protobuf.Timestamp"ì
+	sent_time\x07 (\v2.google.protobuf.Timestamp"
 Thread
 	thread_id (	
 working_run_id (	
@@ -322,7 +322,10 @@ KeptSignal
 \rstate_version (#
 state\x07 (\v2.stepwell.v1.Payload
 starts\b (0
-\fcreated_time	 (\v2.google.protobuf.Timestamp"
+\fcreated_time	 (\v2.google.protobuf.Timestamp
+\vforked_from
+ (	
+	forked_at\v ("
 \rThreadMessage
 number (\f
 role (	%
@@ -1196,6 +1199,16 @@ request_id (	B\x07¢» 
 _expected_version"N
 SetThreadStateResponse#
 thread (\v2.stepwell.v1.Thread
+\x07changed (\b"£
+ForkThreadRequest
+	thread_id (	B	¢»\b 
+\rnew_thread_id (	B	¢»\b
+at (B¢»8\0\x1B
+
+request_id (	B\x07¢» 
+\fon_behalf_of (	B\x07¢»"J
+ForkThreadResponse#
+thread (\v2.stepwell.v1.Thread
 \x07changed (\b"a
 DeleteThreadRequest
 	thread_id (	B	¢»\b\r
@@ -1343,7 +1356,7 @@ replica_id (	"¢
 &FORK_VIOLATION_KIND_DEPENDENCY_CHANGED'
 #FORK_VIOLATION_KIND_EFFECT_REPEATED$
  FORK_VIOLATION_KIND_ROLE_MISSING$
- FORK_VIOLATION_KIND_PLAN_MISSING\x072¥
+ FORK_VIOLATION_KIND_PLAN_MISSING\x072ô
 \fOrchestratorG
 \bStartRun.stepwell.v1.StartRunRequest.stepwell.v1.StartRunResponseF
 GetRun.stepwell.v1.GetRunRequest\x1B.stepwell.v1.GetRunResponse"L
@@ -1376,7 +1389,9 @@ SendSignal.stepwell.v1.SendSignalRequest.stepwell.v1.SendSignalResponseU
 \vListThreads.stepwell.v1.ListThreadsRequest .stepwell.v1.ListThreadsResponse"j
 ListThreadMessages&.stepwell.v1.ListThreadMessagesRequest'.stepwell.v1.ListThreadMessagesResponse"Y
 AppendToThread".stepwell.v1.AppendToThreadRequest#.stepwell.v1.AppendToThreadResponseY
-SetThreadState".stepwell.v1.SetThreadStateRequest#.stepwell.v1.SetThreadStateResponseS
+SetThreadState".stepwell.v1.SetThreadStateRequest#.stepwell.v1.SetThreadStateResponseM
+
+ForkThread.stepwell.v1.ForkThreadRequest.stepwell.v1.ForkThreadResponseS
 \fDeleteThread .stepwell.v1.DeleteThreadRequest!.stepwell.v1.DeleteThreadResponseQ
 	WatchLogs.stepwell.v1.WatchLogsRequest.stepwell.v1.WatchLogsResponse"0X
 \fListMessages .stepwell.v1.ListMessagesRequest!.stepwell.v1.ListMessagesResponse"U
