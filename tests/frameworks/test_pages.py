@@ -19,7 +19,7 @@ server = conftest.server
 
 # LangGraph's own prebuilt agent is on the page, because LangChain isn't among the frameworks here.
 @pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
-@pytest.mark.parametrize(("name", "snippets"), [("frameworks", 11)])
+@pytest.mark.parametrize(("name", "snippets"), [("frameworks", 12)])
 async def test_snippets_of_the_page_run_in_their_order(
     name: str, snippets: int, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_797,
-    "clients/frameworks/stepwell_frameworks": 1_936,
+    "clients/frameworks/stepwell_frameworks": 1_976,
     "clients/python/stepwell_client": 9_808,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
@@ -47,7 +47,7 @@ BUDGET = {
     "tests/chaos": 8_124,
     "tests/contract": 6_442,
     "tests/docs": 1_971,
-    "tests/frameworks": 4_245,
+    "tests/frameworks": 4_342,
     "tests/mutants": 1_132,
     "tests/service": 14_420,
     "tests/simulation": 5_840,

@@ -13,5 +13,6 @@ again with the recorded values. Outside of a step nothing changes. It needs the 
 from __future__ import annotations
 
 from stepwell_frameworks.pydantic_ai.durability import StepwellDurability
+from stepwell_frameworks.pydantic_ai.thread_history import append_to_thread, thread_history
 
-__all__ = ["StepwellDurability"]
+__all__ = ["StepwellDurability", "append_to_thread", "thread_history"]
