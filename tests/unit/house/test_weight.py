@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 921,
     "service/stepwell/cli": 6_067,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_160,
+    "service/stepwell/core": 8_159,
     "service/stepwell/embedded": 1_811,
     "service/stepwell/engine": 4_371,
     "service/stepwell/rpc": 4_620,

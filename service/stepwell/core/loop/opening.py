@@ -41,7 +41,6 @@ from stepwell.core.records.states import (
     QuestionKind,
     QuestionStatus,
 )
-from stepwell.core.records.threads import is_of_threads
 
 TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
 _NO_CHILD = Failure(
@@ -290,7 +289,7 @@ def child_ends(draft: Draft, one: ChildEnds) -> Reply:
 def letters_delivered(draft: Draft, one: LettersDelivered) -> Reply:
     """Remove letters that are delivered, and end the calls, or a thread's steers, that sent signals by them."""
     reply = letters.delivered(draft, one)
-    if is_of_threads(draft.run.spec.tenant_id):
+    if draft.run.spec.is_thread:
         steers.signals_sent(draft, one.signals if reply is not UNCHANGED else ())
         return reply
     for sent in one.signals if reply is not UNCHANGED else ():
