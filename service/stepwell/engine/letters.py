@@ -173,7 +173,7 @@ class Letters:
                 await self._start(key, to, letter)
             case LetRunGo(run_id=run_id):
                 if isinstance(await self._sent(to, LetGo()), Failure):
-                    await self._leave(key, run_id)
+                    await self._leave_if_silent(key, run_id)
             case AppendToThread(write=write):
                 thread = (threads_of(key[0]), letter.receiver)
                 await self._sent(thread, RunWrites(run_id=key[1], letter=number, write=write))
@@ -220,12 +220,22 @@ class Letters:
             )
             reply = await self._sent(to, start)
         if letter.spec.thread_id:
-            # A run that is there already, and has ended, may have reported that before the thread knew of it.
-            if isinstance(reply, Failure) or (reply.run is not None and reply.run.ended):
+            if isinstance(reply, Failure):
                 await self._leave(key, spec.run_id)
+            elif reply.run is not None and reply.run.ended:
+                await self._leave_if_silent(key, spec.run_id)
         elif isinstance(reply, Failure):
             end = ChildEnd(run_id=spec.run_id, status=RunStatus.FAILED, failure=reply)
             await self._sent(key, child_ends(spec.child_of.question_id, end))
+
+    async def _leave_if_silent(self, thread: RunKey, run_id: str) -> None:
+        """Tell a thread that a run of it is over whose last letter may have come before the thread knew of the run.
+
+        A run that still has letters says so by the last of them, after the messages that it sends the thread.
+        """
+        run = await self._store.get_run(runs_of(thread[0]), run_id)
+        if run is None or run.letters.first == run.letters.next:
+            await self._leave(thread, run_id)
 
     async def _leave(self, thread: RunKey, run_id: str) -> None:
         """Tell a thread that a run of it has ended, or isn't there, with the signals of the thread that it took."""

@@ -300,6 +300,33 @@ async def test_a_step_that_reads_waits_for_its_runs_messages_to_be_delivered() -
         assert texts(await reads(executor, step, last=9)) == ["1"]
 
 
+async def test_a_run_that_ended_leaves_by_its_own_letters_after_its_messages() -> None:
+    async with executor_world() as world:
+        away: bool | None = None
+
+        async def first(method: str, *args: Any, **kwargs: Any) -> None:
+            nonlocal away
+            if method == "commit" and args[0][0].run_id == THREAD[1] and away:
+                raise StoreUnavailable("it is down")
+            if method == "commit" and args[0][0].run_id == run_id(1) and away is None:
+                away = True  # The thread keeps the letter that starts the run.
+
+        executor, worker = await world.serving(credits=9, store=Rigged(world.store, first))
+        await join(executor, 1)
+        await worker.deliver(await worker.next(), thread=said("1"))
+        await turns()
+        first_run = await world.store.get_run(TENANT, run_id(1))
+        assert first_run is not None
+        assert first_run.ended
+        assert await undelivered(world, *THREAD) == 1
+        away = False
+        await executor.deliver_letters(*THREAD)
+        await executor.deliver_letters(TENANT, run_id(1))
+        found, _ = await read_messages(world.store, THREAD, 1, 9)
+        assert [one.content for one in found] == [Payload(data=b"1")]
+        assert (await thread(world)).thread.working == ""
+
+
 async def test_a_step_of_a_run_in_no_thread_reads_none() -> None:
     async with executor_world() as world:
         executor, worker = await world.serving(credits=9)

@@ -33,7 +33,7 @@ BUDGET = {
     "service/stepwell/console": 1_084,
     "service/stepwell/core": 8_159,
     "service/stepwell/embedded": 1_811,
-    "service/stepwell/engine": 4_371,
+    "service/stepwell/engine": 4_377,
     "service/stepwell/rpc": 4_620,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_420,
     "tests/simulation": 5_840,
     "tests/support": 2_937,
-    "tests/unit": 18_749,
+    "tests/unit": 18_772,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
