@@ -7,7 +7,7 @@ it earlier than the next poll would, so a lost hint costs time and no event.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from stepwell.core.port import FeedEntry, FeedQuery, Runtime, Store
@@ -18,6 +18,7 @@ from stepwell.core.records.errors import (
     Violation,
 )
 from stepwell.core.records.model import Record, Run
+from stepwell.core.records.threads import ThreadMessage
 from stepwell.watch.notifier import POLL_MS, Notifier, Pace
 from stepwell.watch.rings import EncodedEvent, Follower, encoded
 
@@ -41,11 +42,34 @@ class Batch(Record, frozen=True, kw_only=True):
     """With `ended`: the ended run, if this replica has committed its end."""
 
 
+class MessagePlace(NamedTuple):
+    """The position of a reader of a thread's messages."""
+
+    number: int = 0
+    """That of the last message that was read."""
+    made_us: int = 0
+    """The time at which the thread was made, which another thread of the same id doesn't have; 0: it isn't known."""
+
+
+class MessagePage(Record, frozen=True, kw_only=True):
+    """Further messages of a thread, or its deletion."""
+
+    place: MessagePlace
+    messages: tuple[ThreadMessage, ...] = ()
+    deleted: bool = False
+
+
+ReadMessages = Callable[[], Awaitable[MessagePage | None]]
+"""Returns what has come to a thread since the last call, or a part of it, or None."""
+
+
 class FeedBatch(Record, frozen=True, kw_only=True):
-    """Commits and deletions of any runs; without entries, a progress message: everything up to `cursor` is known."""
+    """Commits and deletions of any runs; with nothing else, a progress message: everything up to `cursor` is known."""
 
     entries: tuple[FeedEntry, ...] = ()
     cursor: str = ""
+    messages: MessagePage | None = None
+    """News of the thread that is watched."""
 
 
 async def watch_run(
@@ -236,10 +260,11 @@ async def watch_feed(
     tenant_id: str,
     cursor: str,
     progress_ms: int,
+    read_messages: ReadMessages | None = None,
 ) -> AsyncGenerator[FeedBatch, None]:
     """Yield the tenant's commits and deletions after `cursor`, then live ones; an empty batch is a progress message.
 
-    The generator ends without a further batch when the process closes.
+    With `read_messages` also what that returns. The generator ends without a further batch when the process closes.
 
     Raises:
         InvalidArgument: the cursor is not from this store.
@@ -248,12 +273,14 @@ async def watch_feed(
     pace = Pace(runtime, progress_ms)
     try:
         while not notifier.closing:
+            # Read first, because a run's commit comes before the messages that it appends.
+            messages = await read_messages() if read_messages is not None else None
             page = await store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor))
             cursor = page.cursor
-            if page.items or pace.is_due():
+            if page.items or messages is not None or pace.is_due():
                 pace.sent()
-                yield FeedBatch(entries=page.items, cursor=cursor)
-            if not page.items:
+                yield FeedBatch(entries=page.items, cursor=cursor, messages=messages)
+            if not page.items and messages is None:
                 await notifier.wait(changed, pace.wait_ms())
     finally:
         notifier.unsubscribe("", "", changed)

@@ -6612,6 +6612,9 @@ def check_WatchRunsRequest(m: orchestrator_pb2.WatchRunsRequest, p: str, f: Faul
     v = m.thread_id
     if v:
         if v and (len(v) > 128 or not is_name(v)): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    if m.HasField('after_message'):
+        v = m.after_message
+        if v < 0: f.add(p + 'after_message', f'{v}; limit: 0 or more')
     return None
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import pytest
 
+from stepwell.config import WatchSettings
 from stepwell_client import (
+    Agent,
+    Client,
     EventType,
     FailedPrecondition,
     NotFound,
     RunStatus,
     SyncClient,
     Task,
+    TaskContext,
 )
 from stepwell_client.errors import InvalidRequest, RequestIdReused, VersionChanged
+from stepwell_client.records import ThreadMessage
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import token
 from tests.support.patience import until
@@ -215,3 +222,131 @@ async def test_watch_of_a_thread_has_the_events_of_its_runs_once(
         assert seen == list(range(1, len(seen) + 1))
     with pytest.raises(InvalidRequest, match="root_run_id"):
         await anext(aiter(client.watch(thread="t1", root_run_id=first.id)))
+
+
+agent = Agent("talk")
+
+
+@agent.task("answer")
+def answer(ctx: TaskContext) -> None:
+    assert ctx.thread is not None
+    ctx.thread.append("user", ctx.goal)
+    ctx.thread.append("assistant", ctx.goal.upper())
+
+
+class Listener:
+    """A reader of a thread's messages that goes on at another client after each message of its stream."""
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self.clients = cycle(clients)
+        self.cursor = ""
+        self.messages: list[ThreadMessage] = []
+
+    async def listen(self, last: int) -> None:
+        """Read until message `last` has come."""
+        while not self.messages or self.messages[-1].number < last:
+            async with next(self.clients).watch(self.cursor, thread="t1") as watch:
+                async for update in watch:
+                    assert bool(update.run_id) is not bool(update.messages)
+                    self.messages += update.messages
+                    if watch.position != self.cursor:
+                        self.cursor = watch.position
+                        break
+
+
+async def test_watch_of_a_thread_has_each_message_once_over_replicas_and_a_restart(
+    served_everywhere: Served,
+) -> None:
+    served = served_everywhere
+    clients = [served.client]
+    if served.store_kind != "sqlite":
+        # A message of its streams holds a few of the thread's.
+        other = await served.replica(watch=WatchSettings(message_bytes_max=1_024))
+        clients.append(served.new_client(target=other.addresses[0]))
+    await served.client.thread("t2").append("user", "of another thread")
+    listener = Listener(clients)
+    listening = asyncio.create_task(listener.listen(34))
+    async with served.worker(agent):
+        run = await clients[-1].start("hello", plan=PLAN, thread="t1")
+        await run.result()
+        for number, client in zip(range(30), cycle(clients), strict=False):
+            await client.thread("t1").append("user", {"n": number, "text": "x" * 200})
+        await (await clients[-1].start("bye", plan=PLAN, thread="t1")).result()
+        await listening
+    await served.restart()
+    await served.client.thread("t1").append("user", "after a restart")
+    listener.clients = cycle([served.client])
+    await listener.listen(35)
+
+    assert listener.messages == [one async for one in served.client.thread("t1").messages()]
+    assert [one.number for one in listener.messages] == list(range(1, 36))
+    by_run = [one.content for one in listener.messages if one.run_id == run.id]
+    assert by_run == ["hello", "HELLO"]
+
+
+async def test_watch_of_a_thread_begins_after_the_message_that_it_is_given(served: Served) -> None:
+    client, thread = served.client, served.client.thread("t1")
+    for number in range(1, 6):
+        await thread.append("user", number)
+
+    async def first(cursor: str = "", **options: Any) -> int:
+        async with client.watch(cursor, thread="t1", **options) as watch:
+            async for update in watch:
+                return update.messages[0].number
+        raise AssertionError
+
+    assert await first() == 1
+    assert await first(after_message=3) == 4
+    assert await first("now", after_message=0) == 1
+    async with client.watch("now", thread="t1", progress_interval=1.0) as watch:
+        coming = asyncio.ensure_future(anext(aiter(watch)))
+        await until(lambda: watch.position != "now")
+        cursor = watch.position
+        await thread.append("user", 6)
+        assert [one.content for one in (await coming).messages] == [6]
+    # A token has its own place among the messages; one of another watch has none.
+    assert await first(cursor, after_message=1) == 6
+    async with client.watch("now") as watch:
+        coming = asyncio.ensure_future(anext(aiter(watch)))
+        await until(lambda: watch.position != "now")
+        cursor = watch.position
+        coming.cancel()
+    assert await first(cursor, after_message=2) == 3
+    for name in ("t1", ""):
+        with pytest.raises(InvalidRequest, match="after_message"):
+            await anext(aiter(client.watch(thread=name, after_message=7)))
+    with pytest.raises(InvalidRequest, match="resume_token"):
+        await anext(aiter(client.watch("[1]", thread="t1")))
+
+
+async def test_watch_of_a_thread_says_that_it_was_deleted_and_goes_on(served: Served) -> None:
+    client = served.client
+    run = await client.start("x", queue="none", plan=PLAN, thread="t1")
+    await client.thread("t1").append("user", "hello")
+    deleted: list[str] = []
+    position = ""
+    async with client.watch(thread="t1") as watch:
+        async for update in watch:
+            if update.messages:
+                position = watch.position
+                await client.thread("t1").delete(force=True)
+            if update.deleted:
+                deleted.append(update.run_id)
+            if update.deleted and not update.run_id:
+                break
+    assert deleted == [run.id, ""]
+    # So is one that was away meanwhile, once.
+    deleted.clear()
+    async with client.watch(position, thread="t1") as watch:
+        async for update in watch:
+            deleted += [update.run_id] if update.deleted else []
+            if "" in deleted:
+                position = watch.position
+                break
+    later = await client.start("later", queue="none", thread="t2")
+    async with client.watch(position, thread="t1") as watch:
+        coming = asyncio.ensure_future(anext(aiter(watch)))
+        await later.cancel()
+        await later.delete()
+        update = await coming
+        assert (update.run_id, update.deleted) == (later.id, True)

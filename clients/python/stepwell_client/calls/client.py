@@ -120,7 +120,8 @@ class ServiceCalls:
         """Return the changes of all runs since a cursor.
 
         An update with `deleted` has a `run_id` and no run. Deletions pass all filters, so ignore
-        unknown ids. `cursor` is the `position` of an earlier watch, or `now` for the next commit
+        unknown ids. With `thread` there are updates with an empty `run_id`, too: they have messages of the
+        thread, or say by `deleted` that it is gone. `cursor` is the `position` of an earlier watch, or `now` for the next commit
         on, or empty for the oldest kept commit on.
         """
         found = RunsCursor(self.caller.retries, cursor, options)

@@ -56,7 +56,11 @@ class WatchRunsOptions(TypedDict, total=False):
     root_run_id: str
     """Only this run, which no run started, and all child runs below it; each update has the events of a commit."""
     thread: str
-    """Only the runs of this thread, with the events of each commit; it doesn't go with `root_run_id`."""
+    """Only the runs of this thread, with the events of each commit, and its messages; it doesn't go with `root_run_id`."""
+    after_message: int | None
+    """With `thread`, and without a cursor of such a watch: messages with greater numbers. None: all, or with the cursor
+    `now` those to come.
+    """
     progress_interval: Span | None
     """The interval at which an idle stream reports its position; None: 15 s."""
 
@@ -236,6 +240,7 @@ class RunsCursor(
             labels=options.get("labels"),
             root_run_id=options.get("root_run_id", ""),
             thread_id=options.get("thread", ""),
+            after_message=options.get("after_message"),
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor

@@ -833,10 +833,10 @@ class ForkCheck(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunUpdate(Record):
-    """A change of a run: its state after the change, or its deletion."""
+    """A change of a run: its state after the change, or its deletion; or messages of the thread that is watched."""
 
     run_id: str = ""
-    """The run."""
+    """The run. Empty: the update is about the thread that is watched."""
     run: Run | None = None
     """The run at this version or a newer one. None: it was deleted; or, in a watch of a tree or a thread, an earlier
     update of the message has it.
@@ -844,9 +844,11 @@ class RunUpdate(Record):
     version: int = 0
     """The newest version that this update covers; for a deleted run, its last version."""
     deleted: bool = False
-    """The run was deleted."""
+    """The run was deleted, or the thread."""
     events: tuple[Event, ...] = ()
     """In a watch of a tree or a thread: all events of the commit that made `version`."""
+    messages: tuple[ThreadMessage, ...] = ()
+    """In a watch of a thread, and with nothing else: further messages of it, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -207,6 +207,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "stepwell.v1.Stages": lambda given: tuple(map(_enums.StepKind, given.stages)),
     "stepwell.v1.TaskChange": _by_id,
     "stepwell.v1.TaskSpec": read_definition,
+    "stepwell.v1.ThreadMessage": read_thread_message,
     "stepwell.v1.Violation": _violation,
     "stepwell.v1.Waits": lambda given: tuple(read(one, Wait) for one in given.waits),
     "stepwell.v1.WorkerVersion": _version,

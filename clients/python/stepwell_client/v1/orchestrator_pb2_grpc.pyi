@@ -109,9 +109,12 @@ class OrchestratorStub:
     the tree in the store's. Filters of statuses leave out events, too. From an empty token on all that the tenant's
     runs have committed is passed over: from `now` on, it isn't.
 
+    With `thread_id` it does so for the runs of a thread, and streams its messages, too, each once and in order. The order
+    between messages and runs is unspecified. A thread that is missing is waited for.
+
     Errors: NOT_FOUND (RUN_NOT_FOUND: there is no such root, as of a stream without a token), INVALID_ARGUMENT
-    (CURSOR_INVALID: the token is none of this store's; `root_run_id`: it is a child), OUT_OF_RANGE
-    (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
+    (CURSOR_INVALID: the token is none of this store's; CURSOR_IN_FUTURE: there is no such message; `root_run_id`: it is
+    a child), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
     """
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ResumeRunRequest, _orchestrator_pb2.ResumeRunResponse]
     """Makes a PAUSED or FAILED run go on from its last checkpoint: completed tasks stay, failed and
@@ -410,9 +413,12 @@ class OrchestratorAsyncStub(OrchestratorStub):
     the tree in the store's. Filters of statuses leave out events, too. From an empty token on all that the tenant's
     runs have committed is passed over: from `now` on, it isn't.
 
+    With `thread_id` it does so for the runs of a thread, and streams its messages, too, each once and in order. The order
+    between messages and runs is unspecified. A thread that is missing is waited for.
+
     Errors: NOT_FOUND (RUN_NOT_FOUND: there is no such root, as of a stream without a token), INVALID_ARGUMENT
-    (CURSOR_INVALID: the token is none of this store's; `root_run_id`: it is a child), OUT_OF_RANGE
-    (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
+    (CURSOR_INVALID: the token is none of this store's; CURSOR_IN_FUTURE: there is no such message; `root_run_id`: it is
+    a child), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
     """
     ResumeRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ResumeRunRequest, _orchestrator_pb2.ResumeRunResponse]  # type: ignore[assignment]
     """Makes a PAUSED or FAILED run go on from its last checkpoint: completed tasks stay, failed and
@@ -762,9 +768,12 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         the tree in the store's. Filters of statuses leave out events, too. From an empty token on all that the tenant's
         runs have committed is passed over: from `now` on, it isn't.
 
+        With `thread_id` it does so for the runs of a thread, and streams its messages, too, each once and in order. The order
+        between messages and runs is unspecified. A thread that is missing is waited for.
+
         Errors: NOT_FOUND (RUN_NOT_FOUND: there is no such root, as of a stream without a token), INVALID_ARGUMENT
-        (CURSOR_INVALID: the token is none of this store's; `root_run_id`: it is a child), OUT_OF_RANGE
-        (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
+        (CURSOR_INVALID: the token is none of this store's; CURSOR_IN_FUTURE: there is no such message; `root_run_id`: it is
+        a child), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
         """
 
     @_abc_1.abstractmethod

@@ -8,11 +8,14 @@ doesn't read, by raising `SlowConsumer` at the yield.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from stepwell.app.runs import read_run
+from stepwell.app.thread_watch import MessageReader
 from stepwell.core.port import FeedEntry, FeedQuery, Runtime
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.model import Run
@@ -22,10 +25,10 @@ from stepwell.rpc.orchestrator.lists import run_statuses
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.rings import EncodedEvent
-from stepwell.watch.runs import Batch, watch_feed, watch_run
+from stepwell.watch.runs import Batch, FeedBatch, MessagePlace, watch_feed, watch_run
 from stepwell.watch.trees import Tree, cursor_after
 from stepwell.wire.event_bytes import batch_bytes
-from stepwell.wire.records import fill
+from stepwell.wire.records import fill, to_message
 from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
@@ -197,54 +200,152 @@ class RunFilter(NamedTuple):
         )
 
 
+class Position(NamedTuple):
+    """A position of a watch of all runs; in that of a thread, which has messages, too, it is encoded."""
+
+    cursor: str
+    """The feed's."""
+    messages: MessagePlace | None = None
+
+    def token(self) -> str:
+        """Return the token that stands for it."""
+        return self.cursor if self.messages is None else msgspec.json.encode(self).decode()
+
+
+def position_of(token: str) -> Position:
+    """Return the position that a token stands for.
+
+    Raises:
+        InvalidArgument: the token is not from this stream.
+    """
+    if not token.startswith("["):
+        return Position(token)
+    try:
+        return msgspec.json.decode(token, type=Position)
+    except msgspec.MsgspecError:
+        raise _invalid("is none that this store gave out; start with an empty one") from None
+
+
 async def watch_all(
     deps: Dependencies, presenter: RunPresenter, request: pb.WatchRunsRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunsResponse]:
-    """Yield each deletion, and a snapshot for each commit, or several commits, to a run of the tenant."""
+    """Yield each deletion, and a snapshot for each commit, or several commits, to a run of the tenant.
+
+    For a thread also its messages.
+    """
     tenant_id = tenant()
-    cursor = await _first_cursor(deps, tenant_id, request.resume_token)
+    begin = position_of(request.resume_token)
+    cursor = await _first_cursor(deps, tenant_id, begin.cursor)
     tree = await _tree(deps, request)
-    await context.send_initial_metadata(())
-    wanted = RunFilter(request.pipeline_id, run_statuses(request.statuses), dict(request.labels))
-    sent = LastMessage(deps.runtime)
-    try:
-        if request.resume_token == NOW:
-            # From here on a reconnect misses nothing, even if nothing has happened yet.
-            yield pb.WatchRunsResponse(progress=pb.RunsProgress(resume_token=cursor))
-        batches = watch_feed(
-            deps.store,
-            deps.notifier,
-            deps.runtime,
-            tenant_id=tenant_id,
-            cursor=cursor,
-            progress_ms=progress_ms(deps, request),
+    async with _message_reader(deps, request) as reader:
+        at = Position(cursor, await _first_place(reader, request, begin.messages))
+        await context.send_initial_metadata(())
+        wanted = RunFilter(
+            request.pipeline_id, run_statuses(request.statuses), dict(request.labels)
         )
-        async with aclosing(batches) as seen:
-            async for batch in seen:
-                updates = (
-                    _updates(deps, presenter, wanted, batch.entries, cursor)
-                    if tree is None
-                    else _tree_updates(deps, presenter, wanted, tree, batch.entries, cursor)
-                )
-                async with aclosing(updates) as messages:
-                    last: pb.RunUpdateBatch | None = None
-                    async for message in messages:
-                        if last is not None:
-                            cursor = last.resume_token
-                            yield pb.WatchRunsResponse(updates=last)
-                        last = message
-                cursor = batch.cursor
-                if last is not None:
-                    last.resume_token = cursor
-                    yield pb.WatchRunsResponse(updates=last)
+        sent = LastMessage(deps.runtime)
+        room = deps.settings.watch.message_bytes_max
+        try:
+            if request.resume_token == NOW:
+                # From here on a reconnect misses nothing, even if nothing has happened yet.
+                yield _progress(at)
+            batches = watch_feed(
+                deps.store,
+                deps.notifier,
+                deps.runtime,
+                tenant_id=tenant_id,
+                cursor=cursor,
+                progress_ms=progress_ms(deps, request),
+                read_messages=None if reader is None else partial(reader.read, room),
+            )
+            async with aclosing(batches) as seen:
+                async for batch in seen:
+                    is_silent = True
+                    found = _updates_of(deps, presenter, wanted, tree, batch, at)
+                    async with aclosing(found) as updates:
+                        async for one, at in updates:
+                            one.resume_token = at.token()
+                            yield pb.WatchRunsResponse(updates=one)
+                            is_silent = False
+                    at = at._replace(cursor=batch.cursor)
+                    if is_silent and (not batch.entries or sent.is_long_ago()):
+                        yield _progress(at)
+                    elif is_silent:
+                        continue
                     sent.now()
-                elif not batch.entries or sent.is_long_ago():
-                    yield pb.WatchRunsResponse(progress=pb.RunsProgress(resume_token=cursor))
-                    sent.now()
-        reason = pb.WATCH_END_REASON_DRAINING
-    except SlowConsumer:
-        reason = pb.WATCH_END_REASON_SLOW_CONSUMER
-    yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=reason, resume_token=cursor))
+            reason = pb.WATCH_END_REASON_DRAINING
+        except SlowConsumer:
+            reason = pb.WATCH_END_REASON_SLOW_CONSUMER
+    yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=reason, resume_token=at.token()))
+
+
+async def _updates_of(
+    deps: Dependencies,
+    presenter: RunPresenter,
+    wanted: RunFilter,
+    tree: Tree | None,
+    batch: FeedBatch,
+    at: Position,
+) -> AsyncGenerator[tuple[pb.RunUpdateBatch, Position]]:
+    """Yield what a batch has to say, each message with the position after it."""
+    updates = (
+        _updates(deps, presenter, wanted, batch.entries, at.cursor)
+        if tree is None
+        else _tree_updates(deps, presenter, wanted, tree, batch.entries, at.cursor)
+    )
+    async with aclosing(updates) as found:
+        last: pb.RunUpdateBatch | None = None
+        async for one in found:
+            if last is not None:
+                yield last, at._replace(cursor=last.resume_token)
+            last = one
+    at = at._replace(cursor=batch.cursor)
+    if last is not None:
+        yield last, at
+    if (page := batch.messages) is not None:
+        messages = [to_message(one) for one in page.messages]
+        update = pb.RunUpdate(deleted=page.deleted, messages=messages)
+        yield pb.RunUpdateBatch(updates=[update]), at._replace(messages=page.place)
+
+
+def _progress(position: Position) -> pb.WatchRunsResponse:
+    return pb.WatchRunsResponse(progress=pb.RunsProgress(resume_token=position.token()))
+
+
+@asynccontextmanager
+async def _message_reader(
+    deps: Dependencies, request: pb.WatchRunsRequest
+) -> AsyncGenerator[MessageReader | None]:
+    """Have a reader of the messages of the thread that is watched, or None."""
+    if not request.thread_id:
+        if request.HasField("after_message"):
+            what = "needs thread_id"
+            raise InvalidArgument(f"after_message {what}", (Violation("after_message", what),))
+        yield None
+        return
+    reader = MessageReader(
+        deps.store,
+        deps.notifier,
+        deps.runtime,
+        tenant_id=tenant(),
+        thread_id=request.thread_id,
+    )
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+async def _first_place(
+    reader: MessageReader | None, request: pb.WatchRunsRequest, known: MessagePlace | None
+) -> MessagePlace | None:
+    """Return the place among a thread's messages at which a stream begins."""
+    if reader is None:
+        return None
+    after = request.after_message if request.HasField("after_message") else None
+    if known is None and after is None and request.resume_token != NOW:
+        known = MessagePlace()
+    return await reader.begin(known, after)
 
 
 async def _first_cursor(deps: Dependencies, tenant_id: str, cursor: str) -> str:

@@ -881,7 +881,7 @@ EventBatch"
 \bWatchEnd+
 reason (2\x1B.stepwell.v1.WatchEndReason
 run (\v2.stepwell.v1.Run
-\fresume_token (	"û
+\fresume_token (	"±
 WatchRunsRequest
 \fresume_token (	B\x07¢» \b
 \vpipeline_id (	B\x07¢»0
@@ -889,10 +889,12 @@ EventBatch"
 labels (\v2).stepwell.v1.WatchRunsRequest.LabelsEntryB¢»H R Z\bA
 progress_interval (\v2.google.protobuf.DurationB\v¢»\x078è\x07@à§\x1B
 \vroot_run_id (	B¢»$
-	thread_id\x07 (	B\x07¢»-
+	thread_id\x07 (	B\x07¢»"
+\rafter_message\b (B¢»8\0H\0-
 \vLabelsEntry\v
 key (	\r
-value (	:8"£
+value (	:8B
+_after_message"£
 WatchRunsResponse.
 \x07updates (\v2\x1B.stepwell.v1.RunUpdateBatchH\0-
 \bprogress (\v2.stepwell.v1.RunsProgressH\0$
@@ -900,13 +902,14 @@ EventBatch"
 \x07message"O
 RunUpdateBatch'
 \x07updates (\v2.stepwell.v1.RunUpdate
-\fresume_token (	"
+\fresume_token (	"®
 	RunUpdate
 run (\v2.stepwell.v1.Run
 \x07version (
 run_id (	
 \x07deleted (\b"
-events (\v2.stepwell.v1.Event"$
+events (\v2.stepwell.v1.Event,
+\bmessages (\v2.stepwell.v1.ThreadMessage"$
 \fRunsProgress
 \fresume_token (	"Ð
 ResumeRunRequest
