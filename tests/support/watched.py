@@ -11,7 +11,7 @@ then what the clients make of it is looked at all the same, and the streams are 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -202,19 +202,24 @@ def _made(self: Any, channel: Any) -> None:
     self.WatchRun = _Method(self.WatchRun)
 
 
-def _taken(self: RunCursor, message: pb.WatchRunResponse) -> Sequence[types_pb2.Event]:
+def _taken(self: RunCursor, message: pb.WatchRunResponse) -> Iterator[types_pb2.Event]:
     """Look at what a client hands on, over all of its cursor's streams."""
     story = _stories.get(self)
     if story is None:
         story = Story(self._request.run_id, self.after, complete=self._complete)
         _stories[self] = story
-    events = _take_message(self, message)
+    return _passed(self, story, _take_message(self, message))
+
+
+def _passed(
+    cursor: RunCursor, story: Story, events: Iterable[types_pb2.Event]
+) -> Iterator[types_pb2.Event]:
     for event in events:
         story.take(event)
-    story.after = max(story.after, self.after)
-    if self.run is not None:
-        story.end(self.run)
-    return events
+        yield event
+    story.after = max(story.after, cursor.after)
+    if cursor.run is not None:
+        story.end(cursor.run)
 
 
 def patch() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from stepwell_client import EventType
 from stepwell_client.calls.async_caller import AsyncCaller
-from stepwell_client.calls.cursors import LogCursor, RunsCursor
+from stepwell_client.calls.cursors import LogCursor, RunCursor, RunsCursor
 from stepwell_client.link.connect import Connection
 from stepwell_client.link.outages import Retries
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -32,3 +33,14 @@ def test_a_reader_that_stops_within_a_message_loses_none_of_its_log_entries() ->
     taken = iter(cursor.accept(message))
     assert (next(taken).text, cursor.position) == ("a", "before")
     assert (next(taken).text, cursor.position) == ("b", "after")
+
+
+def test_a_reader_that_stops_within_a_message_loses_none_of_its_events() -> None:
+    cursor = RunCursor(retries(), "run", 4, {"types": [EventType.TASK_COMPLETED]})
+    events = [types_pb2.Event(number=number) for number in (4, 6, 7)]
+    message = pb.WatchRunResponse(events=pb.EventBatch(events=events, resume_token="9"))
+
+    taken = iter(cursor.accept(message))
+    assert (next(taken).number, cursor.position) == (6, 6)
+    assert (next(taken).number, cursor.position) == (7, 9)
+    assert not [*cursor.accept(message)]

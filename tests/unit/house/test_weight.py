@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_976,
-    "clients/python/stepwell_client": 9_811,
+    "clients/python/stepwell_client": 9_817,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -51,8 +51,8 @@ BUDGET = {
     "tests/mutants": 1_132,
     "tests/service": 14_533,
     "tests/simulation": 5_840,
-    "tests/support": 2_937,
-    "tests/unit": 18_772,
+    "tests/support": 2_940,
+    "tests/unit": 18_781,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -177,7 +177,7 @@ class RunCursor(
         self._request.resume_token = str(self.after)
         return self._request
 
-    def accept(self, message: orchestrator_pb2.WatchRunResponse) -> Sequence[types_pb2.Event]:
+    def accept(self, message: orchestrator_pb2.WatchRunResponse) -> Iterable[types_pb2.Event]:
         kind = message.WhichOneof("message")
         if kind == "events":
             return self._accept_events(message.events)
@@ -190,15 +190,23 @@ class RunCursor(
                 self.run = message.end.run
         return ()
 
-    def _accept_events(self, batch: orchestrator_pb2.EventBatch) -> Sequence[types_pb2.Event]:
+    def _accept_events(self, batch: orchestrator_pb2.EventBatch) -> Iterable[types_pb2.Event]:
         fresh = [event for event in batch.events if event.number > self.after]
         if self._complete and fresh and fresh[0].number != self.after + 1:
             self.broken = True  # Something is missing: ask again from here.
             return ()
         self._received()
-        last = fresh[-1].number if fresh else 0
-        self.after = max(self.after, int(batch.resume_token), last)
-        return fresh
+        return self._passing(fresh, int(batch.resume_token))
+
+    def _passing(
+        self, events: Sequence[types_pb2.Event], covered: int
+    ) -> Iterator[types_pb2.Event]:
+        """Yield a message's events. The position passes each with it, and with the last all that the message covers."""
+        for event in events[:-1]:
+            self.after = event.number
+            yield event
+        self.after = max(self.after, covered, *(event.number for event in events[-1:]))
+        yield from events[-1:]
 
 
 class TokenCursor(Cursor[RequestT, MessageT, Item]):
