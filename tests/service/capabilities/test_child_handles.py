@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from stepwell_client import (
     Agent,
     BlockedKind,
+    Child,
     ChildFailed,
     NonRetryable,
     RunHandle,
@@ -112,6 +114,39 @@ async def test_a_function_that_is_not_async_has_children(served: Served) -> None
         run = await served.client.start(plan=[Task("a", "plain")])
         assert (await run.result())["a"] == [[1, 2], "CANCELLED"]
     assert log == []
+
+
+async def test_a_child_that_is_refused_keeps_no_other_from_its_start(served: Served) -> None:
+    agent = Agent("several")
+
+    @agent.task("chat")
+    def chat(ctx: TaskContext) -> str:
+        return ctx.goal
+
+    async def end_of(start: Awaitable[Child]) -> Any:
+        try:
+            return await (await start).result()
+        except NonRetryable as error:
+            return error.kind
+
+    @agent.task("parent")
+    async def parent(ctx: TaskContext) -> Any:
+        starts = [
+            ctx.start_child("one", plan=CHAT),
+            ctx.start_child("labelled", plan=CHAT, labels={"stepwell.parent": "mine"}),
+            ctx.start_child("large", plan=CHAT, input="x" * 1024 * 1024),
+            ctx.start_child("two", plan=CHAT),
+        ]
+        return await asyncio.gather(*map(end_of, starts))
+
+    async with served.worker(agent, concurrency=4):
+        run = await served.client.start(plan=[Task("a", "parent")])
+        assert (await run.result())["a"] == [
+            {"work": "one"},
+            "LABELS_INVALID",
+            "CHILD_TOO_LARGE",
+            {"work": "two"},
+        ]
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])

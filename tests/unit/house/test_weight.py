@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_976,
-    "clients/python/stepwell_client": 9_817,
+    "clients/python/stepwell_client": 9_828,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -49,7 +49,7 @@ BUDGET = {
     "tests/docs": 1_971,
     "tests/frameworks": 4_342,
     "tests/mutants": 1_132,
-    "tests/service": 14_533,
+    "tests/service": 14_562,
     "tests/simulation": 5_840,
     "tests/support": 2_940,
     "tests/unit": 18_781,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from stepwell_client.agent.journal.context import JournalContext
+from stepwell_client.agent.journal.journal import WAITS_BYTES_MAX
 from stepwell_client.agent.journal.journal_calls import Calls
 from stepwell_client.agent.journal.keys import digest_of
 from stepwell_client.enums import RunStatus
@@ -23,6 +24,8 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 
 OnLoop = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 InThread = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
+_CHILD_BYTES_MAX = WAITS_BYTES_MAX - 1024
+"""The most bytes of a child's goal, input, plan and options; the message that has them names the call, too."""
 
 
 class ChildFailed(NonRetryable):
@@ -172,6 +175,9 @@ class ChildContext(JournalContext):
         return self._wait(lambda: self._start_child(given, options.get("key")))
 
     async def _start_child(self, given: worker_pb2.Outcome.AwaitChild, key: str | None) -> Child:
+        if (size := given.ByteSize()) > _CHILD_BYTES_MAX:
+            what = f"goal, input and plan have {size:,} bytes; {_CHILD_BYTES_MAX:,} are the most"
+            raise NonRetryable(f"no child run can be started: {what}", kind="CHILD_TOO_LARGE")
         wait = worker_pb2.Outcome.SuspendedCall(child=given)
         run_id = await self._calls.start_child(_digest_of(given), key, wait)
         return Child(self._calls, wait, run_id, self._on_loop, self._wait)

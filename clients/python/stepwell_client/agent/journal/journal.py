@@ -118,6 +118,8 @@ class Journal:
         self._to_open: deque[_Opening] = deque()
         self._opening = False
         """True until such a journal write is answered."""
+        self._open_alone = 0
+        """The number of the next calls that are opened by a message each, because one of them was refused."""
         self._known: list[str] = []
         """Calls of whose ends the server has known since the last one."""
         self._follows = False
@@ -263,7 +265,7 @@ class Journal:
         """Have the server open a call that waits; return its answer. Calls that come meanwhile go into one message.
 
         Raises:
-            NonRetryable: the server refused it, or one that went with it.
+            NonRetryable: the server refused it.
             LeaseLost: another worker has the step.
         """
         opened: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()
@@ -279,7 +281,7 @@ class Journal:
             return
         batch: list[_Opening] = []
         size = 0
-        while self._to_open and len(batch) < WAITS_MAX:
+        while self._to_open and len(batch) < (1 if self._open_alone else WAITS_MAX):
             call, opened = self._to_open[0]
             if self.find(call.call).end is not None:
                 # An earlier attempt had opened it, and its end came meanwhile. Opened again, it would wait again.
@@ -291,6 +293,7 @@ class Journal:
                 break
             batch.append(self._to_open.popleft())
         self._opening = bool(batch)
+        self._open_alone = max(0, self._open_alone - 1)
         if not batch:
             return
         known, self._known = self._known[:JOURNAL_ENTRIES_MAX], []
@@ -302,9 +305,14 @@ class Journal:
 
     def _opened(self, batch: list[_Opening], answer: asyncio.Future[worker_pb2.JournalAck]) -> None:
         self._opening = False
-        for _, opened in batch:
-            if not opened.done():
-                opened.set_result(answer.result())
+        if len(batch) > 1 and answer.result().HasField("failure"):
+            # None was opened. Each by itself, those that aren't at fault are.
+            self._open_alone = len(batch)
+            self._to_open.extendleft(reversed(batch))
+        else:
+            for _, opened in batch:
+                if not opened.done():
+                    opened.set_result(answer.result())
         self._open_next()
 
     async def settled(self) -> None:
