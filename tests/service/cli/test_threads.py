@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from uuid import uuid4
 
 from stepwell_client import SyncClient
-from tests.service.cli.world import Row, Terminal
+from tests.service.cli.world import WAIT_S, Row, Terminal, end, read_until
 
 
 def start(terminal: Terminal, *arguments: str) -> str:
@@ -60,3 +61,23 @@ def test_threads_are_listed_shown_and_deleted(terminal: Terminal) -> None:
         Row(f"thread {thread}", 2, err="there is no thread"),
         Row("show {run}", 2),
     )
+
+
+def test_thread_is_followed_until_it_is_deleted(terminal: Terminal) -> None:
+    thread = f"t-{uuid4()}"
+    token = terminal.folder / "state" / "stepwell" / "token"
+    with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
+        handle = client.thread(thread)
+        handle.append("user", "earlier")
+        handle.append("user", "before")
+        for options, line in (((), "{0} user: "), (("--json",), '"number": {0}')):
+            last = handle.get().messages
+            following = terminal.spawn("thread", thread, "--follow", "--last", "1", *options)
+            read_until(following.stdout, line.format(last))
+            handle.append("user", "meanwhile")
+            read_until(following.stdout, line.format(last + 1))
+            if not options:
+                end(following, signal.SIGINT)
+        handle.delete()
+        following.communicate(timeout=WAIT_S)
+    assert following.returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from stepwell.cli.view.json_output import json_text, json_value, payload_of
 from stepwell.cli.view.terminal import put_json, put_rows, table
 from stepwell.cli.view.text import count, lines, micros, moment, note, one_line, short_id
 from stepwell_client import SyncClient
+from stepwell_client.records import Thread, ThreadMessage
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"threads": "stepwell threads", "thread": "stepwell thread t1 --last 5"}
@@ -80,10 +82,14 @@ def thread(
         int,
         typer.Option("--at", metavar="N", min=0, help="With --fork: up to this message; 0: all."),
     ] = 0,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on with messages to come, until it is deleted."),
+    ] = False,
     on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
-    """Show a thread with its newest messages, fork it, or delete it.
+    """Show a thread with its newest messages, follow it, fork it, or delete it.
 
     Its runs: `stepwell ls --label stepwell.thread=ID`.
     """
@@ -92,8 +98,8 @@ def thread(
         raise CliError("--force goes with --delete")
     if at and not fork:
         raise CliError("--at goes with --fork")
-    if fork and delete:
-        raise CliError("--fork and --delete exclude each other")
+    if bool(fork) + delete + follow > 1:
+        raise CliError("--fork, --delete and --follow exclude each other")
     if fork:
         thread_id = handle.fork(fork, at=at, on_behalf_of=on_behalf_of).id
         handle = client.thread(thread_id)
@@ -107,17 +113,43 @@ def thread(
     found = handle.get()
     messages = list(handle.messages(last=last))
     if json:
-        put_json({"thread": found, "messages": messages})
-        return Exit.DONE
+        put_json({"thread": found, "messages": messages}, compact=follow)
+    else:
+        _put_thread(found)
+        _put_messages(messages)
+    if follow:
+        shown = messages[-1].number if messages else found.messages
+        _follow(client, thread_id, shown, json=json)
+    return Exit.DONE
+
+
+def _follow(client: SyncClient, thread_id: str, shown: int, *, json: bool) -> None:
+    """Print the messages after number `shown` as they come, until the thread is deleted."""
+    with client.watch("now", thread=thread_id, after_message=shown) as updates:
+        for update in updates:
+            for one in update.messages if json else ():
+                put_json({"message": one}, compact=True)
+            if not json:
+                _put_messages(update.messages)
+            if update.deleted and not update.run_id:
+                break
+    if not json:
+        print(f"thread {thread_id} is deleted")
+
+
+def _put_thread(found: Thread) -> None:
     working = f"run {short_id(found.working_run_id)} works" if found.working_run_id else "idle"
     waiting = f", {count(found.waiting, 'run')} after it" if found.waiting else ""
-    print(f"thread {thread_id}: {working}{waiting}; {count(found.messages, 'message')}")
+    print(f"thread {found.id}: {working}{waiting}; {count(found.messages, 'message')}")
     if found.state_version:
         print(f"state {found.state_version}: {one_line(_text(found.source.state))}")
+
+
+def _put_messages(messages: Iterable[ThreadMessage]) -> None:
     for one in messages:
         by = f" (run {short_id(one.run_id)})" if one.run_id else ""
-        print(f"{one.number:,} {one_line(one.role)}{by}: {lines(_text(one.source.content))}")
-    return Exit.DONE
+        text = lines(_text(one.source.content))
+        print(f"{one.number:,} {one_line(one.role)}{by}: {text}", flush=True)
 
 
 def _text(payload: types_pb2.Payload) -> str:
