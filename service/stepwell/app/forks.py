@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from msgspec import field
@@ -28,6 +28,7 @@ from stepwell.core.port import (
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.family import ChildOf
+from stepwell.core.records.fold import Rows
 from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import (
     Budget,
@@ -38,7 +39,7 @@ from stepwell.core.records.model import (
     TaskSpec,
 )
 from stepwell.core.records.routing import ANY, WorkerVersion
-from stepwell.core.records.states import ForkMode, StepKind
+from stepwell.core.records.states import ForkMode, QuestionKind, QuestionStatus, StepKind
 from stepwell.core.records.step_journal import Source
 from stepwell.engine.executor import Executor
 from stepwell.engine.step_journal import signals_of
@@ -130,7 +131,6 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
         *(["with another input"] if given != before else []),
         *(["for another goal"] if spec.goal != rows.run.spec.goal else []),
     ]
-    warnings = [_warning(len(base.kept), changed)] if base.kept and changed else []
     key = (order.tenant_id, order.parent_run_id)
     signals = await signals_of(store, key, spec.parent_version) if rows.run.signals.kept else ()
     fork = replace(
@@ -146,7 +146,8 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
         ),
     )
     base = base._replace(fork=fork)
-    return PreparedFork(base, tuple(warnings))
+    warnings = [_warning(len(base.kept), changed)] if base.kept and changed else []
+    return PreparedFork(base, (*warnings, *_left_or_taken(rows, len(signals))))
 
 
 async def _at_most_once(store: Store, tenant_id: str, source: Source) -> Sequence[StoredEntry]:
@@ -164,9 +165,28 @@ async def _at_most_once(store: Store, tenant_id: str, source: Source) -> Sequenc
 
 
 def _warning(kept: int, changed: Sequence[str]) -> str:
-    results = "1 result is" if kept == 1 else f"{kept:,} results are"
     how = " and ".join(changed)
-    return f"{results} kept though made {how}; to make them anew, fork a version before them"
+    return f"{_count(kept, 'result')} {'is' if kept == 1 else 'are'} kept though made {how}; to make them anew, fork a version before them"
+
+
+def _left_or_taken(rows: Rows, signals: int) -> Iterator[str]:
+    """Yield warnings about what of the run's dealings with others stays the run's, and what the fork has too."""
+    if signals:
+        yield f"{_count(signals, 'signal')} that the run kept will be kept by the fork, too"
+    open_children = {
+        one.prompt
+        for one in rows.questions.values()
+        if one.kind is QuestionKind.CHILD and one.status is QuestionStatus.OPEN
+    }
+    if open_children:
+        what = _count(len(open_children), "child run")
+        yield f"{what} had not ended; the fork starts its own instead"
+    if rows.run.spec.thread_id:
+        yield f"the run is of thread {rows.run.spec.thread_id!r}, and the fork is of none"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> CommandResult:

@@ -164,3 +164,17 @@ async def test_a_fork_sends_its_own_children_the_signals_again(store: str, tmp_p
             first, second = (await one.result())["a"]["work"]
             found = served.client.runs(labels={"stepwell.parent": one.id})
             assert [first, second] == [f"from {(await anext(found)).id}", "second"]
+
+
+async def test_a_fork_says_what_of_signals_children_and_thread_it_has(served: Served) -> None:
+    async with served.worker(talkative([]), concurrency=4):
+        run = await served.client.start(plan=[Task("a", "forked")], thread="t1")
+        await until_true(lambda now: now.blocked_on is BlockedKind.SIGNAL, run)
+        await run.signal("kept")
+        check, fork = await run.check_fork(), await run.fork()
+        assert check.warnings == fork.warnings
+        assert check.warnings == (
+            "1 signal that the run kept will be kept by the fork, too",
+            "1 child run had not ended; the fork starts its own instead",
+            "the run is of thread 't1', and the fork is of none",
+        )
