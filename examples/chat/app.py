@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from stepwell_client import Client, FailedPrecondition, LogKind, Run, Task, Unavailable
 from stepwell_client.enums import QuestionStatus
+from stepwell_client.records import ThreadMessage
 
 client = Client()
 
@@ -52,26 +53,27 @@ async def send(chat: str, said: Said) -> None:
 
 @app.get("/chats/{chat}/turns", response_class=EventSourceResponse)
 async def turns(chat: str, last_event_id: LastEvent = "") -> AsyncIterator[ServerSentEvent]:
-    """Send each run of the thread as it is, and whenever it has changed."""
+    """Send the messages of the thread, and each run of it as it is, and whenever it has changed."""
     with suppress(Unavailable):  # The page connects again, and goes on after the last id.
-        async with client.watch(last_event_id, labels={"stepwell.thread": chat}) as updates:
+        async with client.watch(last_event_id, thread=chat) as updates:
             async for update in updates:
+                data = {"messages": [message_of(one) for one in update.messages]}
                 if update.run is not None:
-                    turn = await turn_of(update.run)
-                    yield ServerSentEvent(data=turn, id=updates.position, retry=500)
+                    data = await turn_of(update.run)
+                yield ServerSentEvent(data=data, id=updates.position, retry=500)
+
+
+def message_of(one: ThreadMessage) -> dict[str, Any]:
+    shown = {"number": one.number, "role": one.role, "text": one.content}
+    return shown | {"run": one.run_id, "time": one.time}
 
 
 async def turn_of(run: Run) -> dict[str, Any]:
     handle = client.run(run.id)
-    turn: dict[str, Any] = {
-        "run": run.id,
-        "time": run.created_time,
-        "said": run.goal,
-        "status": run.status.name,
-    }
-    if run.has_ended:
-        answer = (await handle.results()).tasks.get("reply")
-        return turn | {"over": True} | ({} if answer is None else {"answer": answer})
+    turn: dict[str, Any] = {"run": run.id, "time": run.created_time, "said": run.goal}
+    turn |= {"status": run.status.name, "over": run.has_ended}
+    if run.has_ended:  # Its messages are in the thread, or will be there in a moment.
+        return turn
     asked = [one async for one in handle.questions() if one.status == QuestionStatus.OPEN]
     turn["questions"] = [{"id": one.id, "prompt": one.prompt} for one in asked]
     kept = [one.value async for one in handle.signals() if one.name == "steer"]

@@ -65,10 +65,11 @@ class HttpPage(Page):
 
     def _open(self) -> None:
         self._turns: dict[str, dict[str, Any]] = {}
+        self._messages: dict[str, dict[int, Bubble]] = {}
         self._answering = ""
         self._tokens: asyncio.Task[None] | None = None
         self._changes = asyncio.create_task(
-            self._follow(f"/chats/{self._chat}/turns", self._take_turn)
+            self._follow(f"/chats/{self._chat}/turns", self._take_news)
         )
 
     async def _follow(self, path: str, take: Callable[[str], None]) -> None:
@@ -100,8 +101,14 @@ class HttpPage(Page):
                     yield event_id, "\n".join(data)
                     event_id, data = "", []
 
-    def _take_turn(self, data: str) -> None:
-        turn = json.loads(data)
+    def _take_news(self, data: str) -> None:
+        news = json.loads(data)
+        for one in news.get("messages", ()):
+            self._messages.setdefault(one["run"], {})[one["number"]] = one["role"], one["text"]
+        if "run" in news:
+            self._take_turn(news)
+
+    def _take_turn(self, turn: dict[str, Any]) -> None:
         before = self._turns.get(turn["run"], {})
         self._turns[turn["run"]] = {"answer": before.get("answer", ""), **turn}
         open_runs = [one["run"] for one in self._in_order() if self._is_under_way(one)]
@@ -127,6 +134,9 @@ class HttpPage(Page):
     async def shown(self) -> list[Bubble]:
         found: list[Bubble] = []
         for turn in self._in_order():
+            if messages := self._messages.get(turn["run"]):
+                found += messages.values()
+                continue
             found.append(("user", turn["said"]))
             if turn["answer"]:
                 found.append(("assistant", turn["answer"]))

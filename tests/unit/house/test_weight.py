@@ -25,7 +25,7 @@ BUDGET = {
     "drivers/stepwell_drivers/redis": 3_289,
     "drivers/stepwell_drivers/remote": 642,
     "drivers/stepwell_drivers/sql": 6_984,
-    "examples": 2_768,
+    "examples": 2_779,
     "scripts": 2_293,
     "service/stepwell": 306,
     "service/stepwell/app": 996,
