@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from stepwell.core.loop.letters import CancelRun, SignalRun
@@ -19,7 +21,8 @@ from stepwell.core.loop.occurrences import (
 from stepwell.core.loop.transition import Reply
 from stepwell.core.records import limits
 from stepwell.core.records.family import Letters
-from stepwell.core.records.model import Failure, Payload
+from stepwell.core.records.model import Failure, Payload, Question
+from stepwell.core.records.states import BlockedKind
 from tests.unit.core.loop_world import World
 from tests.unit.core.test_children import CHILD, END, child_of, open_child, parent, written
 
@@ -141,3 +144,17 @@ def test_a_letter_is_known_after_its_signal_was_taken_and_after_the_end() -> Non
     world.do(Cancel())
     assert world.do(FROM_PARENT)[0].status == "UNCHANGED"
     assert world.do(replace(FROM_PARENT, letter=4))[0].reason == "RUN_ENDED"
+
+
+class Unread(dict[str, Question]):
+    def items(self) -> Any:
+        raise AssertionError("all open questions are read, of which there are as many as children")
+
+
+def test_a_signal_reads_no_child_that_its_receiver_waits_for() -> None:
+    world = parent()
+    world.lease("task:a#1")
+    world.suspend("task:a#1", kid=CHILD)
+    assert world.run.blocked_on is BlockedKind.CHILD
+    world.state.questions = Unread(world.state.questions)
+    assert world.advance(SendSignal(name="note")).replies[0].status == "ACCEPTED"

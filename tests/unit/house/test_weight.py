@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 996,
     "service/stepwell/cli": 6_092,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_159,
+    "service/stepwell/core": 8_175,
     "service/stepwell/embedded": 1_811,
     "service/stepwell/engine": 4_377,
     "service/stepwell/rpc": 4_692,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_593,
     "tests/simulation": 5_840,
     "tests/support": 2_940,
-    "tests/unit": 18_781,
+    "tests/unit": 18_793,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -291,7 +291,7 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
         waited_for = draft.timers.get(BLOCKED_TIMER)
         is_over = waited_for is not None and waited_for.delay_ms < 0
         return BlockedKind.WORKER if delay_ms == 0 or is_over else BlockedKind.TIMER
-    if any(one.kind not in NO_PERSON for one in draft.open_questions()):
+    if any(one.kind not in NO_PERSON for one in draft.open_questions(children=False)):
         return BlockedKind.QUESTION
     if any(True for _ in draft.open_executions()):
         return BlockedKind.UNKNOWN_OUTCOME

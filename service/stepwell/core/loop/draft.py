@@ -45,6 +45,7 @@ from stepwell.core.records.states import (
     SETTLED,
     EventType,
     ExecutionStatus,
+    QuestionKind,
     QuestionStatus,
     StepKind,
     TaskStatus,
@@ -322,13 +323,16 @@ class Draft:
         """Return whether this transition created the execution."""
         return execution.execution_id not in self.state.open
 
-    def open_questions(self) -> Iterator[Question]:
-        """Return the questions that wait for an answer."""
-        for question_id, one in self.state.questions.items():
+    def open_questions(self, *, children: bool = True) -> Iterator[Question]:
+        """Return the questions that wait for an answer; without `children`, not those that wait for child runs."""
+        known = self.state.questions if children else self.state.but_children
+        for question_id, one in known.items():
             if question_id not in self.changed_questions:
                 yield one
         for one in tuple(self.changed_questions.values()):
-            if one.status is QuestionStatus.OPEN:
+            if one.status is QuestionStatus.OPEN and (
+                children or one.kind is not QuestionKind.CHILD
+            ):
                 yield one
 
     def open_question(self, question_id: str) -> Question | None:

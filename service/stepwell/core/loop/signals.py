@@ -244,7 +244,7 @@ def _waiting(draft: Draft, name: str) -> Question | None:
     """Return the open wait for this name that was opened first, or None."""
     waits = [
         one
-        for one in draft.open_questions()
+        for one in draft.open_questions(children=False)
         if one.kind is QuestionKind.SIGNAL and one.prompt == name
     ]
     return min(waits, key=lambda one: one.created_us, default=None)

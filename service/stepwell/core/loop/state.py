@@ -20,7 +20,14 @@ from stepwell.core.records.model import (
     RunSpec,
     Task,
 )
-from stepwell.core.records.states import IN_FLIGHT, OPEN, SETTLED, QuestionStatus, TaskStatus
+from stepwell.core.records.states import (
+    IN_FLIGHT,
+    OPEN,
+    SETTLED,
+    QuestionKind,
+    QuestionStatus,
+    TaskStatus,
+)
 
 _PENDING = TaskStatus.PENDING
 """Looked up once, because each access to an enum's member costs a call in Python 3.11, and every commit has several."""
@@ -32,14 +39,16 @@ class RunState:
     `commit_id` names the commit that made this version; it is empty if unknown, or before the first
     commit. `checkpoint` is the run's newest checkpoint, without its base.
 
-    Five fields are derived from the rows rather than stored: `suspended` (tasks that wait in a
-    call), `waiting` (the number of unsettled dependencies of each unsettled task), `runnable`
-    (PENDING tasks that wait for no dependency and for no other task of their idempotency key, in
-    the order in which they became runnable), `plan_tasks` (the tasks of the plan in force) and
+    Six fields are derived from the rows rather than stored: `but_children` (the questions without
+    those of child runs, of which there may be thousands), `suspended` (tasks that wait in a call),
+    `waiting` (the number of unsettled dependencies of each unsettled task), `runnable` (PENDING
+    tasks that wait for no dependency and for no other task of their idempotency key, in the order
+    in which they became runnable), `plan_tasks` (the tasks of the plan in force) and
     `plan_fingerprint`.
     """
 
     __slots__ = (
+        "but_children",
         "checkpoint",
         "commit_id",
         "graph",
@@ -63,6 +72,7 @@ class RunState:
         self.tasks: dict[str, Task] = {}
         self.open: dict[str, OpenExecution] = {}
         self.questions: dict[str, Question] = {}
+        self.but_children: dict[str, Question] = {}
         self.requests: dict[str, RequestRecord] = {}
         self.waiting: dict[str, int] = {}
         self.runnable: OrderedDict[str, None] = OrderedDict()
@@ -171,6 +181,7 @@ class RunState:
             self.tasks,
             self.open,
             self.questions,
+            self.but_children,
             self.requests,
             self.waiting,
             self.runnable,
@@ -231,10 +242,12 @@ class RunState:
             self.runnable.pop(task_id, None)
 
     def _put_question(self, question: Question) -> None:
-        if question.status is QuestionStatus.OPEN:
-            self.questions[question.question_id] = question
-        else:
-            self.questions.pop(question.question_id, None)
+        is_child = question.kind is QuestionKind.CHILD
+        for rows in (self.questions,) if is_child else (self.questions, self.but_children):
+            if question.status is QuestionStatus.OPEN:
+                rows[question.question_id] = question
+            else:
+                rows.pop(question.question_id, None)
 
 
 def is_under_way(task: Task) -> bool:
