@@ -152,7 +152,7 @@ class Client:
         until = self._runtime.monotonic() + seconds
         while self._runtime.monotonic() < until and not self._has_ended():
             await self._runtime.sleep(self._rng.random() * 3)
-            if self.started:
+            if self.started and self.model.run is not None:
                 with suppress(_Forgotten):
                     await self._signal(self._rng.pick(SIGNALS))
         self.acting -= 1
@@ -190,6 +190,8 @@ class Client:
             self._check(again.status is ReplyStatus.UNCHANGED, "S16", f"start: {again.status}")
 
     async def _one_thing(self) -> None:
+        if self.model.run is None:
+            return  # It steers another run.
         if self._cancels_at:
             if _is_the_moment(self._cancels_at, self.model):
                 await self._command(Cancel(reason=self._cancels_at))

@@ -103,7 +103,7 @@ class JournalModel:
         self._begins_anew_by_an_event(model, applied)
         kinds = {event.type for event in applied.commit.events}
         for write in applied.commit.forgotten:
-            if write.journal in _NO_STEP:
+            if write.journal in _NO_STEP or applied.commit.run.spec.is_thread:
                 continue
             begin = write.entry.mark is JournalMark.BEGIN
             lawful = not begin and EventType.JOURNAL_FORGOTTEN in kinds

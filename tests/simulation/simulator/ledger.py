@@ -130,6 +130,7 @@ class Ledger:
         self.letters.applied(model, applied, used)
         threads.check(self.models, applied)
         self.signals.applied(model, applied)
+        threads.check_steers(applied, self.letters.letter, self.signals.is_taken, self.history.seen)
         if commit.version == 1 and commit.run.spec.child_of.run_id:
             self.child_started(key)
 

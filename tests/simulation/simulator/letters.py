@@ -83,11 +83,16 @@ class LetterModel:
             elif event.type in _BY_LETTER and (run.spec.child_of.run_id or run.spec.thread_id):
                 self._commanded(model, applied, event)
         self._written_to(model, applied, written)
+        self._steered(model, applied)
         self._usage_goes_up(model, applied, ended, used_before)
         self._children_are_cancelled(model, applied)
         for write in applied.commit.forgotten:
             if write.journal == letters.JOURNAL:
                 self._removed(model, applied, int(write.entry.key))
+
+    def letter(self, key: RunKey, number: int) -> Letter:
+        """Return a letter by its sender and number."""
+        return self._written[key][number]
 
     # --- letters ---
 
@@ -117,6 +122,22 @@ class LetterModel:
             said = applied.commit.run.signals.taken[event.on_behalf_of]
             holds(said == number, "M4", applied, "takes letter", said, "of", sender, "not", number)
         self._in_order(sender, model.key[1], number, applied)
+
+    def _steered(self, model: RunModel, applied: Applied) -> None:
+        """Check the signals that a run has taken of its thread: they are the next ones (M3, M4)."""
+        spec = applied.commit.run.spec
+        if not spec.thread_id or spec.is_thread:
+            return
+        thread = key_of(model.key[0], spec.thread_id)
+        until = applied.commit.run.signals.taken.get(thread[1], 0)
+        while True:
+            number, _ = self._take(thread, model.key[1], SignalRun)
+            if not 0 < number <= until:
+                break
+            self._in_order(thread, model.key[1], number, applied)
+        sent = self._written.get(thread, {}).get(until)
+        right = not until or (isinstance(sent, SignalRun) and sent.run_id == model.key[1])
+        holds(right, "M3", applied, "takes as a signal of its thread", until, sent)
 
     def _ended(self, model: RunModel, applied: Applied, event: Event) -> str:
         """Check the end of a call for a child; return the child (M2, M3)."""

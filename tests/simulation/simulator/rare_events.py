@@ -54,6 +54,7 @@ _COUNTED = frozenset(
         EventType.CHILD_ENDED,
         EventType.LETTERS_DELIVERED,
         EventType.RUN_LET_GO,
+        EventType.RUN_STEERED,
     }
 )
 

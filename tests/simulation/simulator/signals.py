@@ -44,6 +44,8 @@ class SignalModel:
         """The kept signals of each run, by key, in their order."""
         self._known: dict[RunKey, set[bytes]] = {}
         """The values of all signals of each run: no two are equal."""
+        self._given: set[tuple[RunKey, bytes]] = set()
+        """The signals that calls have taken."""
         self._ended: set[Call] = set()
         """The calls of which an END is written."""
         self._open: dict[Call, str] = {}
@@ -97,12 +99,14 @@ class SignalModel:
         values = [_value(one) for one in gone]
         for end in ends:
             value = _value(end)
+            self._given.add((model.key, value))
             if value in values:
                 values.remove(value)
                 continue
             # It goes past the kept ones: no signal of its name may be among them.
             self._comes(model, applied, end)
-            name = value.decode().partition("/")[0]
+            # The value of a steer is an object.
+            name = "steer" if value.startswith(b"{") else value.decode().partition("/")[0]
             waiting = [one for one in kept.values() if one.name == name]
             holds(not waiting, "G2", applied, "gives away", value, "before", waiting)
         holds(not values, "G1", applied, "removes signals that no call has taken:", values)
@@ -145,6 +149,10 @@ class SignalModel:
                 over = question.status is QuestionStatus.CANCELLED
                 over = over or question.kind not in NO_PERSON or (where, call.key) in written
                 holds(over, "W1", applied, call, "ends without a value:", question)
+
+    def is_taken(self, key: RunKey, value: bytes) -> bool:
+        """Return whether a call has taken the signal of a value."""
+        return (key, value) in self._given
 
     def acknowledged(self, key: RunKey, value: bytes) -> None:
         """Check that a signal that was acknowledged to its sender has come (G1)."""

@@ -111,7 +111,8 @@ class Waiting(Calls):
         """Return a call, and a signal to the child that it starts: the same in each attempt."""
         key = f"c{number}"
         draw = zlib.crc32(f"{self._place.run[1]} {self._place.journal} {key}".encode())
-        name = SIGNALS[draw // 8 % len(SIGNALS)]
+        names = (*SIGNALS, "steer", "steer") if self.run.spec.thread_id else SIGNALS
+        name = names[draw // 8 % len(names)]
         match draw % 8:
             case 0 | 1:
                 return (SuspendedCall(call=key, wait=AwaitSignal(name=name)),)

@@ -89,7 +89,8 @@ class Workload(Record, frozen=True, kw_only=True):
         spec = RunSpec(
             tenant_id=tenant_id,
             run_id=run_id,
-            goal=self.name,
+            # No two signals of a run are equal.
+            goal=f"{self.name} {run_id}" if self.on_busy is OnBusy.STEER else self.name,
             max_iterations=self.max_iterations,
             max_parallel=self.max_parallel,
             step_retry=QUICK,

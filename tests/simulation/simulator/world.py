@@ -21,14 +21,14 @@ from stepwell.core.records.model import Run
 from stepwell.core.records.states import (
     BlockedKind,
     ExecutionStatus,
-    OnBusy,
+    QuestionStatus,
     RunStatus,
     TaskStatus,
 )
 from stepwell.core.records.threads import key_of
 from stepwell.engine.presence import INTERVALS
 from stepwell_testkit.faults import Faults
-from tests.simulation.simulator import results
+from tests.simulation.simulator import results, threads
 from tests.simulation.simulator.audit import audit
 from tests.simulation.simulator.client import Client
 from tests.simulation.simulator.clock import ServerClock, set_clock
@@ -46,7 +46,7 @@ from tests.simulation.simulator.setting import Setting
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.watcher import LAG_S_MAX, Watcher
 from tests.simulation.simulator.worker import Character, Worker, WorkerPool
-from tests.simulation.simulator.workloads import CHILD, Workload, keyed
+from tests.simulation.simulator.workloads import CHILD, Workload, keyed, waiting
 from tests.simulation.simulator.workloads import draw as draw_workload
 
 STILL_S = 20.0
@@ -127,15 +127,17 @@ class World:
         clients: list[Client] = []
         for tenant_id in self.setting.tenants:
             # A stream of its own: what else a seed plays stays as it is.
-            threads = self.rng.stream(f"thread of {tenant_id}")
-            talks = threads.happens(TALKS)
+            talk = self.rng.stream(f"thread of {tenant_id}")
+            talks = talk.happens(TALKS)
             for number in range(max(TALKS_RUNS * talks, self.setting.runs)):
                 key = (tenant_id, f"run-{number}")
                 rng = self.rng.stream(f"client {key}")
                 rival = clients and clients[-1].workload.name == "keys" and rng.happens(0.7)
                 workload = keyed(rng) if rival else draw_workload(rng)
                 if talks:
-                    on_busy = threads.pick([OnBusy.ENQUEUE, OnBusy.ENQUEUE, OnBusy.INTERRUPT])
+                    on_busy = talk.pick(threads.ON_BUSY)
+                    # What a run is steered by, only a call that waits takes.
+                    workload = waiting(rng) if talk.happens(0.3) else workload
                     workload = replace(workload, thread="talk", on_busy=on_busy)
                 clients.append(self._client(key, workload, rng))
         return clients
@@ -394,14 +396,16 @@ class World:
         run = model.run
         if self.ledger.letters.pending(model.key):
             return False
-        if run is not None and run.spec.thread_id:
+        if run is None:
+            return self._steer_rests(model)
+        if run.spec.thread_id:
             key = key_of(model.key[0], run.spec.thread_id)
             if self.ledger.letters.pending(key):
                 return False
             if run.waits_for_thread and not run.ended:
                 works = self.ledger.model(key).run
                 return works is not None and self._rests_in_thread(model.key[0], works)
-        if run is None or not _waits_for_key(run):
+        if not _waits_for_key(run):
             return _rests(model)
         holder = self.ledger.model((model.key[0], run.blocked_run_id))
         holds_one = any(
@@ -409,6 +413,16 @@ class World:
             for task in holder.tasks.values()
         )
         return holds_one and _rests(holder)
+
+    def _steer_rests(self, model: RunModel) -> bool:
+        """Return whether a start steers a run that rests, or has done so."""
+        key = key_of(model.key[0], "talk")
+        steer = threads.steer_of(self.ledger.models.get(key), model.key[1])
+        if steer is None or self.ledger.letters.pending(key):
+            return False
+        thread = self.ledger.model(key).run
+        over = steer.status is not QuestionStatus.OPEN
+        return over or (thread is not None and self._rests_in_thread(model.key[0], thread))
 
     def _rests_in_thread(self, tenant_id: str, thread: Run) -> bool:
         """Return whether the run of a thread that works rests, and so those that wait for it."""
