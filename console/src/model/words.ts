@@ -135,6 +135,7 @@ export function pause(run: Run): string {
     [PauseReason.BUDGET_EXHAUSTED]: "its budget is used up",
     [PauseReason.NO_PROGRESS]: "it made no progress",
     [PauseReason.QUESTION_EXPIRED]: "nobody answered in time",
+    [PauseReason.PARENT]: "its parent is paused",
   };
   const text = why[run.pauseReason] ?? "paused";
   return run.reason ? `${text}: ${firstLine(run.reason)}` : text;

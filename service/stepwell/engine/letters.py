@@ -23,6 +23,8 @@ from stepwell.core.loop.letters import (
     LeaveThread,
     LetRunGo,
     Letter,
+    PauseRun,
+    ResumeRun,
     RunEnded,
     SignalRun,
     StartRun,
@@ -32,6 +34,8 @@ from stepwell.core.loop.occurrences import (
     ChildEnds,
     LettersDelivered,
     Occurrence,
+    Pause,
+    Resume,
     SendSignal,
     SignalSent,
     Start,
@@ -181,6 +185,10 @@ class Letters:
                 await self._leave((threads_of(key[0]), letter.receiver), key[1])
             case CancelRun(reason=reason):
                 await self._sent(to, Cancel(reason=reason))
+            case PauseRun():
+                await self._sent(to, Pause(parent=key[1], letter=number))
+            case ResumeRun():
+                await self._sent(to, Resume(parent=key[1], letter=number))
             case SignalRun(question_id=question_id):
                 signal = SendSignal(
                     name=letter.name,

@@ -72,7 +72,7 @@ OF_Reconciled_finding: Any = Numbers('Reconciled.finding', {1: Finding.DONE, 2: 
 OF_Reflected_decision: Any = Numbers('Reflected.decision', {1: Decision.FINISH, 2: Decision.CONTINUE, 3: Decision.REPLAN})
 OF_RunChange_blocked_on: Any = Numbers('RunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_RunChange_finish_reason: Any = Numbers('RunChange.finish_reason', {1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
-OF_RunChange_pause_reason: Any = Numbers('RunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
+OF_RunChange_pause_reason: Any = Numbers('RunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED, 6: PauseReason.PARENT})
 OF_RunChange_phase: Any = Numbers('RunChange.phase', {1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_RunChange_stages: Any = Numbers('RunChange.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_RunChange_status: Any = Numbers('RunChange.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
@@ -80,7 +80,7 @@ OF_RunQuery_blocked_on: Any = Numbers('RunQuery.blocked_on', {1: BlockedKind.NON
 OF_RunQuery_statuses: Any = Numbers('RunQuery.statuses', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_Run_blocked_on: Any = Numbers('Run.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_Run_finish_reason: Any = Numbers('Run.finish_reason', {0: FinishReason.NONE, 1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
-OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
+OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED, 6: PauseReason.PARENT})
 OF_Run_phase: Any = Numbers('Run.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_Run_stages: Any = Numbers('Run.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Run_status: Any = Numbers('Run.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
@@ -91,13 +91,13 @@ OF_ShownExecution_kind: Any = Numbers('ShownExecution.kind', {1: StepKind.PLAN, 
 OF_ShownExecution_status: Any = Numbers('ShownExecution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_ShownRunChange_blocked_on: Any = Numbers('ShownRunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_ShownRunChange_finish_reason: Any = Numbers('ShownRunChange.finish_reason', {1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
-OF_ShownRunChange_pause_reason: Any = Numbers('ShownRunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
+OF_ShownRunChange_pause_reason: Any = Numbers('ShownRunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED, 6: PauseReason.PARENT})
 OF_ShownRunChange_phase: Any = Numbers('ShownRunChange.phase', {1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_ShownRunChange_stages: Any = Numbers('ShownRunChange.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownRunChange_status: Any = Numbers('ShownRunChange.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_ShownRun_blocked_on: Any = Numbers('ShownRun.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_ShownRun_finish_reason: Any = Numbers('ShownRun.finish_reason', {0: FinishReason.NONE, 1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
-OF_ShownRun_pause_reason: Any = Numbers('ShownRun.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
+OF_ShownRun_pause_reason: Any = Numbers('ShownRun.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED, 6: PauseReason.PARENT})
 OF_ShownRun_phase: Any = Numbers('ShownRun.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_ShownRun_stages: Any = Numbers('ShownRun.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownRun_status: Any = Numbers('ShownRun.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
@@ -145,7 +145,7 @@ TO_FinishReason: Any = {'NONE': 1, 'FINISHED': 2, 'MAX_ITERATIONS': 3, 'STOPPED'
 TO_JournalMark: Any = {'END': 1, 'BEGIN': 2, 'TRY': 3, 'WAIT': 4}
 TO_LogKind: Any = {'LINE': 1, 'CHUNK': 2, 'CUT': 3}
 TO_OnFailure: Any = {'FAIL_RUN': 1, 'SKIP_DEPENDENTS': 2, 'CONTINUE': 3}
-TO_PauseReason: Any = {'NONE': 1, 'REQUESTED': 2, 'BUDGET_EXHAUSTED': 3, 'NO_PROGRESS': 4, 'QUESTION_EXPIRED': 5}
+TO_PauseReason: Any = {'NONE': 1, 'REQUESTED': 2, 'BUDGET_EXHAUSTED': 3, 'NO_PROGRESS': 4, 'QUESTION_EXPIRED': 5, 'PARENT': 6}
 TO_Phase: Any = {'PLANNING': 1, 'EXECUTING': 2, 'REFLECTING': 3, 'SYNTHESIZING': 4, 'DONE': 5}
 TO_PlanTrigger: Any = {'PLANNED': 1, 'CONTINUED': 2, 'REPLANNED': 3, 'CALLER': 4, 'FORK': 5}
 TO_QuestionKind: Any = {'APPROVAL': 1, 'VALUE': 2, 'CHOICE': 3, 'AUTH': 4, 'SIGNAL': 5, 'CHILD': 6}
@@ -939,6 +939,8 @@ def fill_Question(r: Question, m: types_pb2.Question) -> None:
         c = m.budget
         c.SetInParent()
         fill_Budget(v, c)
+    v = r.follow_pauses
+    if v: m.follow_pauses = v
     v = r.created_us
     if v:
         t = m.created_time
@@ -969,6 +971,7 @@ def read_Question(m: types_pb2.Question) -> Question:
         arguments=m.arguments,
         leave=m.leave,
         budget=read_Budget(m.budget) if m.HasField("budget") else D_Question_budget,
+        follow_pauses=m.follow_pauses,
         created_us=(m.created_time.seconds * 1000000 + m.created_time.nanos // 1000),
         ended_us=(m.ended_time.seconds * 1000000 + m.ended_time.nanos // 1000),
     )
@@ -1087,6 +1090,8 @@ def fill_ChildRun(r: ChildRun, m: types_pb2.ChildRun) -> None:
         c = m.budget
         c.SetInParent()
         fill_Budget(v, c)
+    v = r.follow_pauses
+    if v: m.follow_pauses = v
 
 
 def read_ChildRun(m: types_pb2.ChildRun) -> ChildRun:
@@ -1097,6 +1102,7 @@ def read_ChildRun(m: types_pb2.ChildRun) -> ChildRun:
         labels=dict(m.labels),
         max_iterations=m.max_iterations,
         budget=read_Budget(m.budget) if m.HasField("budget") else D_ChildRun_budget,
+        follow_pauses=m.follow_pauses,
     )
 
 
@@ -4792,6 +4798,8 @@ def fill_AwaitChild(r: AwaitChild, m: worker_pb2.Outcome.AwaitChild) -> None:
     if v: m.leave = v
     v = r.cancel
     if v: m.cancel = v
+    v = r.follow_pauses
+    if v: m.follow_pauses = v
 
 
 def read_AwaitChild(m: worker_pb2.Outcome.AwaitChild) -> AwaitChild:
@@ -4806,6 +4814,7 @@ def read_AwaitChild(m: worker_pb2.Outcome.AwaitChild) -> AwaitChild:
         tasks=tuple([read_TaskSpec(x) for x in m.plan.tasks[:]]),
         leave=m.leave,
         cancel=m.cancel,
+        follow_pauses=m.follow_pauses,
     )
 
 

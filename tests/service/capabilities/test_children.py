@@ -21,6 +21,7 @@ from stepwell_client import (
     TaskContext,
     TaskStatus,
 )
+from stepwell_client.enums import PauseReason
 from tests.service.capabilities.conftest import Served, served_on
 from tests.support.patience import until
 
@@ -92,6 +93,24 @@ def family(log: list[str]) -> Agent:
     @agent.task("greedy")
     async def greedy(ctx: TaskContext) -> Any:
         await ctx.start_child("bees", plan=WORK, budget=Budget(input_tokens=100))
+
+    return agent
+
+
+def followers() -> Agent:
+    """Return an agent whose runs have children that follow their pauses, to a depth of two."""
+    agent = Agent("followers")
+
+    @agent.task("following")
+    async def following(ctx: TaskContext) -> Any:
+        plan = [Task("below", "note" if ctx.goal == "middle" else "following")]
+        goal = "bottom" if ctx.goal == "middle" else "middle"
+        child = await ctx.start_child(goal, plan=plan, follow_pauses=True)
+        return await child.result()
+
+    @agent.task("note")
+    async def note(ctx: TaskContext) -> Any:
+        return await ctx.receive("note")
 
     return agent
 
@@ -173,6 +192,33 @@ async def test_a_run_that_waits_for_a_child_asks_nobody(served: Served) -> None:
         [child] = [one async for one in served.client.runs(labels={"stepwell.parent": run.id})]
         await run.cancel()
         await until_status(served.client.run(child.id), RunStatus.CANCELLED)
+
+
+async def test_children_that_follow_are_paused_and_go_on_with_their_parents(
+    served_everywhere: Served,
+) -> None:
+    served = served_everywhere
+    async with served.worker(followers(), concurrency=4):
+        top = await served.client.start("top", plan=[Task("a", "following")])
+
+        async def child_below(run: RunHandle) -> RunHandle:
+            await until_status(run, RunStatus.WAITING)
+            [child] = (await children_of(served, run)).values()
+            return child
+
+        middle = await child_below(top)
+        bottom = await child_below(middle)
+        await until_status(bottom, RunStatus.WAITING)
+        await bottom.pause()
+        await top.pause()
+        await until_status(middle, RunStatus.PAUSED)
+        assert (await middle.get()).pause_reason is PauseReason.PARENT
+        await top.resume()
+        await until_status(middle, RunStatus.WAITING)
+        assert (await bottom.get()).pause_reason is PauseReason.REQUESTED
+        await bottom.resume()
+        await bottom.signal("note", 1)
+        assert await top.result() == {"a": {"below": {"below": 1}}}
 
 
 async def test_a_child_beyond_the_budget_is_refused_by_name(served: Served) -> None:

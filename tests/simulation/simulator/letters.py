@@ -18,13 +18,15 @@ from stepwell.core.loop.letters import (
     LeaveThread,
     LetRunGo,
     Letter,
+    PauseRun,
+    ResumeRun,
     RunEnded,
     SignalRun,
     StartRun,
 )
 from stepwell.core.loop.thread_messages import MESSAGES
 from stepwell.core.records.events import Event
-from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
+from stepwell.core.records.states import EventType, PauseReason, QuestionKind, QuestionStatus
 from stepwell.core.records.threads import key_of, runs_of, threads_of
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
@@ -224,9 +226,12 @@ class LetterModel:
                 return run is not None or not self._waits(sender, place.question_id)
             case CancelRun():
                 return run is None or run.ended
-            case SignalRun():
+            case PauseRun() | SignalRun():
                 taken = run.signals.taken.get(sender[1], 0) if run is not None else number
                 return taken >= number or (run is not None and run.ended)
+            case ResumeRun():
+                taken = run.signals.taken.get(sender[1], 0) if run is not None else number
+                return taken >= number or run is None or run.pause_reason is not PauseReason.PARENT
             case RunEnded():
                 resumed = self._models[sender].events[-1].number > self._end_of(sender)
                 waits = self._waits((sender[0], letter.receiver), letter.question_id)

@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_976,
-    "clients/python/stepwell_client": 9_828,
+    "clients/python/stepwell_client": 9_832,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -29,11 +29,11 @@ BUDGET = {
     "scripts": 2_293,
     "service/stepwell": 306,
     "service/stepwell/app": 996,
-    "service/stepwell/cli": 6_092,
+    "service/stepwell/cli": 6_093,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_175,
+    "service/stepwell/core": 8_243,
     "service/stepwell/embedded": 1_811,
-    "service/stepwell/engine": 4_377,
+    "service/stepwell/engine": 4_385,
     "service/stepwell/rpc": 4_692,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_971,
     "tests/frameworks": 4_342,
     "tests/mutants": 1_132,
-    "tests/service": 14_593,
-    "tests/simulation": 5_914,
+    "tests/service": 14_629,
+    "tests/simulation": 5_919,
     "tests/support": 2_940,
-    "tests/unit": 18_793,
+    "tests/unit": 18_934,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -147,6 +147,8 @@ class ChildOptions(TypedDict, total=False):
     """The most iterations; 0: the default of a run."""
     leave: bool
     """True: it goes on after the step's end. Else it is cancelled then."""
+    follow_pauses: bool
+    """True: it is paused when the parent is, and goes on with it, until the step ends. Else it goes on meanwhile."""
     key: str | None
     """Identifies the call within the step, as for `call`."""
 
@@ -196,6 +198,7 @@ def _wait_of(goal: str, options: ChildOptions) -> worker_pb2.Outcome.AwaitChild:
         budget=budget.message() if budget else None,
         plan=plan_draft(plan) if plan is not None else None,
         leave=options.get("leave", False),
+        follow_pauses=options.get("follow_pauses", False),
     )
 
 

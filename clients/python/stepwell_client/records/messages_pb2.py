@@ -221,6 +221,8 @@ class Question(Record):
     """With CHILD: the child goes on after its step's end."""
     budget: Budget = field(default_factory=Budget)
     """With CHILD: the part of the run's budget that is the child's."""
+    follow_pauses: bool = False
+    """With CHILD: the child is paused when the run is, and goes on with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

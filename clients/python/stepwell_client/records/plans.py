@@ -126,6 +126,8 @@ class ChildRun(Record):
     """0: the server's default."""
     budget: Budget = Budget()
     """Its limits; tokens and cost are taken from what is left of the parent's budget, all of it where they are 0."""
+    follow_pauses: bool = False
+    """True: it is paused when the parent is, and goes on with it. Else it goes on meanwhile."""
 
     def message(self) -> types_pb2.ChildRun:
         return types_pb2.ChildRun(
@@ -135,6 +137,7 @@ class ChildRun(Record):
             labels=self.labels,
             max_iterations=self.max_iterations,
             budget=self.budget.message(),
+            follow_pauses=self.follow_pauses,
         )
 
 

@@ -302,6 +302,8 @@ class PauseReason(Word):
     """The same plan gave the same results too often."""
     QUESTION_EXPIRED = 5
     """A question expired whose expiry pauses the run."""
+    PARENT = 6
+    """Its parent is paused, and it follows the parent's pauses."""
 
 
 class FinishReason(Word):

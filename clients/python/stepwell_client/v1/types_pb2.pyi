@@ -167,6 +167,7 @@ class PauseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PAUSE_REASON_BUDGET_EXHAUSTED: _ClassVar[PauseReason]
     PAUSE_REASON_NO_PROGRESS: _ClassVar[PauseReason]
     PAUSE_REASON_QUESTION_EXPIRED: _ClassVar[PauseReason]
+    PAUSE_REASON_PARENT: _ClassVar[PauseReason]
 
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -372,6 +373,7 @@ PAUSE_REASON_REQUESTED: PauseReason
 PAUSE_REASON_BUDGET_EXHAUSTED: PauseReason
 PAUSE_REASON_NO_PROGRESS: PauseReason
 PAUSE_REASON_QUESTION_EXPIRED: PauseReason
+PAUSE_REASON_PARENT: PauseReason
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_NONE: FinishReason
 FINISH_REASON_FINISHED: FinishReason
@@ -595,7 +597,7 @@ class TaskSpec(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ..., reconcile: bool = ..., idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., child: _Optional[_Union[ChildRun, _Mapping]] = ...) -> None: ...
 
 class ChildRun(_message.Message):
-    __slots__ = ("pipeline_id", "queue", "goal", "labels", "max_iterations", "budget")
+    __slots__ = ("pipeline_id", "queue", "goal", "labels", "max_iterations", "budget", "follow_pauses")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -609,13 +611,15 @@ class ChildRun(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_PAUSES_FIELD_NUMBER: _ClassVar[int]
     pipeline_id: str
     queue: str
     goal: str
     labels: _containers.ScalarMap[str, str]
     max_iterations: int
     budget: Budget
-    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
+    follow_pauses: bool
+    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., follow_pauses: bool = ...) -> None: ...
 
 class PlanDraft(_message.Message):
     __slots__ = ("tasks",)
@@ -921,7 +925,7 @@ class Execution(_message.Message):
     def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., journal_entries: _Optional[int] = ..., unknown_call: _Optional[str] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("question_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time", "call", "arguments", "leave", "budget")
+    __slots__ = ("question_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time", "call", "arguments", "leave", "budget", "follow_pauses")
     QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -940,6 +944,7 @@ class Question(_message.Message):
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     LEAVE_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_PAUSES_FIELD_NUMBER: _ClassVar[int]
     question_id: str
     task_id: str
     execution_id: str
@@ -958,7 +963,8 @@ class Question(_message.Message):
     arguments: str
     leave: bool
     budget: Budget
-    def __init__(self, question_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[QuestionStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call: _Optional[str] = ..., arguments: _Optional[str] = ..., leave: bool = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
+    follow_pauses: bool
+    def __init__(self, question_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[QuestionStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call: _Optional[str] = ..., arguments: _Optional[str] = ..., leave: bool = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., follow_pauses: bool = ...) -> None: ...
 
 class JournalEntry(_message.Message):
     __slots__ = ("key", "mark", "number", "name", "arguments", "effect", "value", "failure", "attempt", "usage", "messages", "took", "sleep")

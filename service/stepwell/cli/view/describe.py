@@ -294,6 +294,7 @@ def pause(run: Run) -> str:
         PauseReason.BUDGET_EXHAUSTED: "its budget is used up",
         PauseReason.NO_PROGRESS: "it made no progress",
         PauseReason.QUESTION_EXPIRED: "nobody answered in time",
+        PauseReason.PARENT: "its parent is paused",
     }.get(run.pause_reason, "paused")
     reason = one_line(run.reason)
     return f"{why}: {reason}" if reason else why

@@ -40,6 +40,7 @@ def start(
         labels=given.labels,
         max_iterations=given.max_iterations,
         budget=given.budget,
+        follow_pauses=given.follow_pauses,
     )
     if (failure := children.refusal(draft, [asked])) is not None:
         fail_task(draft, task_id, failure)

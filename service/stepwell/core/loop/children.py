@@ -26,7 +26,7 @@ from stepwell.core.records.model import (
     RunSpec,
 )
 from stepwell.core.records.routing import WorkerVersion
-from stepwell.core.records.states import QuestionKind
+from stepwell.core.records.states import QuestionKind, RunStatus
 from stepwell.core.records.texts import id_ending
 
 OWN_LABELS = "stepwell."
@@ -139,8 +139,15 @@ def start(
     draft.change_run(children=number)
     plan = asked.tasks or None
     letters.write(draft, letters.StartRun(spec=spec, input=asked.input, plan=plan, results=results))
+    if asked.follow_pauses and run.status is RunStatus.PAUSED:
+        letters.write(draft, letters.PauseRun(run_id=spec.run_id))
     shares = {name: getattr(spec.budget, name) for name in _SHARED if getattr(run.budget, name)}
-    return replace(question, prompt=spec.run_id, budget=Budget(**shares))
+    return replace(
+        question,
+        prompt=spec.run_id,
+        budget=Budget(**shares),
+        follow_pauses=asked.follow_pauses,
+    )
 
 
 def signal(draft: Draft, question: Question, child: Question, asked: SignalChild) -> Question:

@@ -214,9 +214,10 @@ def run_again(draft: Draft, task_id: str) -> None:
 
 
 def pause_run(draft: Draft, why: PauseReason, reason: str) -> None:
-    """Pause the run within the current event: withdraw READY steps, let leased ones end."""
+    """Pause the run within the current event: withdraw READY steps, let leased ones end, pause children that follow."""
     withdraw_ready(draft)
     draft.change_run(status=RunStatus.PAUSED, pause_reason=why, reason=reason)
+    letters.pause_children(draft, letters.PauseRun)
 
 
 def fail_run(draft: Draft, failure: Failure) -> None:

@@ -150,7 +150,7 @@ def _offer(draft: Draft, turns: Turns | None) -> bool:
     if used_up := budgets.used_up(run):
         if _has_more(draft, is_open, running):
             _run_out(draft, used_up)
-    elif run.signals.steering and signals.steers(run):
+    elif signals.steers(run):
         return False
     elif run.phase is Phase.EXECUTING:
         if len(running) < len(is_open):

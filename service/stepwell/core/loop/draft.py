@@ -157,7 +157,7 @@ class Draft:
         without a result. A task whose dependency runs again also releases its key, because the
         dependency may wait for it.
         """
-        before = self.tasks.get(task_id) or self.state.tasks[task_id]
+        before = self.task(task_id)
         status = fields.get("status", before.status)
         if before.key_run_id and status is not TaskStatus.PENDING:
             fields["key_run_id"] = ""

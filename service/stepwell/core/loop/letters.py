@@ -4,7 +4,7 @@ A letter is an entry of the sender's journal `letters`, so it is there exactly i
 is due as long as any letter isn't delivered: the replica that committed delivers at once, and another
 one does when the timer comes due (`engine/letters.py`). Letters to one receiver are delivered in their order. A
 letter may be delivered twice, and each kind is recognized by its receiver: a START by the run's id, a CANCEL by the
-run's status, an ENDED by the question that it answers, a SIGNAL by its number, which the
+run's status, a PAUSE and a RESUME by their numbers, as a SIGNAL, an ENDED by the question that it answers, a SIGNAL by its number, which the
 receiver keeps, an APPEND by its number, too, a LET_GO by the run's waiting, a LEFT by the question that stands for the run
 in its thread.
 """
@@ -69,6 +69,28 @@ class CancelRun(Record, tag="CANCEL", frozen=True, kw_only=True):
 
     run_id: str
     reason: str = ""
+
+    @property
+    def receiver(self) -> str:
+        """The run that receives it."""
+        return self.run_id
+
+
+class PauseRun(Record, tag="PAUSE", frozen=True, kw_only=True):
+    """Pause a child run, because its parent is paused."""
+
+    run_id: str
+
+    @property
+    def receiver(self) -> str:
+        """The run that receives it."""
+        return self.run_id
+
+
+class ResumeRun(Record, tag="RESUME", frozen=True, kw_only=True):
+    """Let a child run go on that its parent has paused."""
+
+    run_id: str
 
     @property
     def receiver(self) -> str:
@@ -143,7 +165,17 @@ class LeaveThread(Record, tag="LEFT", frozen=True, kw_only=True):
         return self.run_id
 
 
-Letter = StartRun | CancelRun | RunEnded | SignalRun | LetRunGo | AppendToThread | LeaveThread
+Letter = (
+    StartRun
+    | CancelRun
+    | PauseRun
+    | ResumeRun
+    | RunEnded
+    | SignalRun
+    | LetRunGo
+    | AppendToThread
+    | LeaveThread
+)
 
 encode = msgspec.msgpack.Encoder().encode
 """Encodes a letter."""
@@ -161,6 +193,13 @@ def write(draft: Draft, letter: Letter) -> None:
     draft.entries += (EntryWrite(journal=JOURNAL, generation=GENERATION, entry=entry),)
     draft.change_run(letters=replace(letters, next=letters.next + 1))
     draft.timers[TIMER] = Timer(name=TIMER, delay_ms=RETRY_MS)
+
+
+def pause_children(draft: Draft, letter: type[PauseRun | ResumeRun]) -> None:
+    """Write the letters to the children that follow the run's pauses, within the current event."""
+    for one in draft.open_questions():
+        if one.follow_pauses:
+            write(draft, letter(run_id=one.prompt))
 
 
 def size_of(letter: Letter) -> int:

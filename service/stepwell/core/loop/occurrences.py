@@ -82,11 +82,20 @@ class Cancel(Command, frozen=True, kw_only=True):
 class Pause(Command, frozen=True, kw_only=True):
     """Dispatch nothing more; work in flight may end."""
 
+    parent: str = ""
+    """The run that says so by a letter, because it is paused itself."""
+    letter: int = 0
+    """The number of that letter, which a second delivery repeats."""
+
 
 class Resume(Command, frozen=True, kw_only=True):
     """Continue from the last checkpoint."""
 
     retry_failed: bool = True
+    parent: str = ""
+    """The run that says so by a letter, because it goes on itself."""
+    letter: int = 0
+    """The number of that letter, which a second delivery repeats."""
 
 
 class Answer(Command, frozen=True, kw_only=True):
@@ -251,6 +260,8 @@ class AwaitChild(Record, tag=True, frozen=True, kw_only=True):
     """The child goes on after its step's end."""
     cancel: bool = False
     """Nothing is started; the child that the call has is cancelled."""
+    follow_pauses: bool = False
+    """The child is paused when its parent is, and goes on with it."""
 
 
 class SignalChild(Record, tag=True, frozen=True, kw_only=True):

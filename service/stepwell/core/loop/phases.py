@@ -64,7 +64,7 @@ def leave_finished_phase(draft: Draft) -> None:
     A signal that makes the run reflect ends EXECUTING sooner: once no worker has a step.
     """
     run = draft.run
-    if run.signals.steering and signals.steers(run):
+    if signals.steers(run):
         withdraw_ready(draft)
         if all(one.status is not ExecutionStatus.LEASED for one in draft.open_executions()):
             enter_phase(draft, Trigger.STEERED)

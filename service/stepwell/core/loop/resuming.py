@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets
+from stepwell.core.loop import budgets, letters
 from stepwell.core.loop.changes import RunFields
 from stepwell.core.loop.closing import failed_for_the_run, run_again, skip_dependents
 from stepwell.core.loop.dispatch import settle
@@ -58,6 +58,7 @@ def resume_run(draft: Draft, command: Resume) -> None:
     if run.pause_reason is PauseReason.NO_PROGRESS:
         fields["tally"] = replace(run.tally, repeats=0)
     draft.change_run(**fields)
+    letters.pause_children(draft, letters.ResumeRun)
     for task_id in retried:
         run_again(draft, task_id)
     if failed:

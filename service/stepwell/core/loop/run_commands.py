@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from msgspec.structs import replace
+
 from stepwell.core.loop import budgets
 from stepwell.core.loop.changes import RunFields, TaskFields
 from stepwell.core.loop.closing import cancel_unsettled, close_open, end_run, pause_run
@@ -133,19 +135,47 @@ def cancel(draft: Draft, command: Cancel) -> Reply:
 
 
 def pause(draft: Draft, command: Pause) -> Reply:
-    """Dispatch nothing more: READY steps are withdrawn, and leased steps may end."""
-    if draft.run.status is RunStatus.PAUSED:
+    """Dispatch nothing more: READY steps are withdrawn, and leased steps may end.
+
+    A pause by a caller outlasts one by the parent.
+    """
+    run = draft.run
+    by_parent = run.pause_reason is PauseReason.PARENT
+    if command.parent:
+        if command.letter <= run.signals.taken.get(command.parent, 0):
+            return UNCHANGED
+    elif run.status is RunStatus.PAUSED and not by_parent:
         return UNCHANGED
-    if draft.run.ended:
-        return run_ended(draft.run, "there is nothing to pause")
-    draft.event(EventType.RUN_PAUSED, message=command.reason)
-    pause_run(draft, PauseReason.REQUESTED, command.reason)
+    if run.ended:
+        return run_ended(run, "there is nothing to pause")
+    reason = "its parent is paused" if command.parent else command.reason
+    draft.event(EventType.RUN_PAUSED, message=reason)
+    if run.status is not RunStatus.PAUSED:
+        pause_run(draft, PauseReason.PARENT if command.parent else PauseReason.REQUESTED, reason)
+    elif not command.parent:
+        draft.change_run(pause_reason=PauseReason.REQUESTED, reason=reason)
+    if command.parent:
+        _take(draft, command)
     return Reply()
+
+
+def _take(draft: Draft, command: Pause | Resume) -> None:
+    """Keep the number of the parent's letter, within the current event."""
+    kept = draft.run.signals
+    taken = {**kept.taken, command.parent: command.letter}
+    draft.change_run(signals=replace(kept, taken=taken))
 
 
 def resume(draft: Draft, command: Resume) -> Reply:
     """Continue a PAUSED or FAILED run from its last checkpoint. A resume never makes a new plan."""
     run = draft.run
+    if command.parent:
+        late = command.letter <= run.signals.taken.get(command.parent, 0)
+        if late or run.pause_reason is not PauseReason.PARENT:
+            return UNCHANGED
+        resume_run(draft, replace(command, reason="its parent goes on", retry_failed=False))
+        _take(draft, command)
+        return Reply()
     if run.status is RunStatus.FAILED and run.spec.thread_id:
         return refused(
             "THREAD_WENT_ON",

@@ -24,6 +24,7 @@ from stepwell.core.records.states import (
     ExecutionStatus,
     QuestionKind,
     QuestionStatus,
+    RunStatus,
     TaskStatus,
     WaitKind,
 )
@@ -170,6 +171,9 @@ def _cancel(draft: Draft, question: Question) -> None:
     if question.kind is QuestionKind.CHILD and not question.leave:
         why = "the step that started it has ended"
         letters.write(draft, letters.CancelRun(run_id=question.prompt, reason=why))
+    elif question.follow_pauses and draft.run.status is RunStatus.PAUSED:
+        # It follows no longer.
+        letters.write(draft, letters.ResumeRun(run_id=question.prompt))
 
 
 def _end_waits(draft: Draft, task_id: str) -> None:

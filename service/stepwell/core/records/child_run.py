@@ -33,3 +33,5 @@ class ChildRun(Record, frozen=True, kw_only=True):
     """0: the default."""
     budget: Budget = Budget()
     """Its limits; tokens and cost are taken from the parent's. 0: all that is left there."""
+    follow_pauses: bool = False
+    """It is paused when its parent is, and goes on with it."""

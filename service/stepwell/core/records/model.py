@@ -441,6 +441,8 @@ class Question(StoredRecord, frozen=True, kw_only=True):
     """With CHILD: the child goes on after its step's end."""
     budget: Budget = Budget()
     """With CHILD: the part of the run's budget that is the child's."""
+    follow_pauses: bool = False
+    """With CHILD: the child is paused when the run is, and goes on with it."""
     created_us: int = 0
     ended_us: int = 0
 

@@ -234,6 +234,8 @@ class PauseReason(StrEnum):
     BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
     NO_PROGRESS = "NO_PROGRESS"
     QUESTION_EXPIRED = "QUESTION_EXPIRED"
+    PARENT = "PARENT"
+    """Its parent is paused, and it follows the parent's pauses."""
 
 
 class JournalMark(StrEnum):
