@@ -61,7 +61,7 @@ PAGES = (
     Page("people", 6, works=True),
     Page("sessions", 2),
     Page("testing", 1),
-    Page("threads", 7, works=True),
+    Page("threads", 8, works=True),
     Page("writing-an-agent", 14, works=True),
 )
 

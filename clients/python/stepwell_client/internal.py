@@ -14,8 +14,10 @@ from stepwell_client.agent.journal.context import in_thread, on_loop, opened_cal
 from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
 from stepwell_client.agent.scopes import code_run, current_key
 from stepwell_client.agent.step_thread import StepThread
+from stepwell_client.calls.base import Calls
 from stepwell_client.calls.cursors import RunCursor
 from stepwell_client.calls.requests import CommandOptions, ForkOptions, OnBusy, StartOptions
+from stepwell_client.calls.thread_handle import ThreadHandle, list_threads
 from stepwell_client.enums import to_wire
 from stepwell_client.link.backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
 from stepwell_client.link.connect import Connection, CurrentChannel, is_local
@@ -49,6 +51,7 @@ __all__ = [
     "RESULT_TOO_LARGE",
     "AgentRunner",
     "Backoff",
+    "Calls",
     "CommandOptions",
     "Connection",
     "CurrentChannel",
@@ -62,6 +65,7 @@ __all__ = [
     "StartOptions",
     "StepServices",
     "StepThread",
+    "ThreadHandle",
     "answer_payload",
     "clip",
     "code_run",
@@ -74,6 +78,7 @@ __all__ = [
     "in_thread",
     "is_local",
     "journaled_step",
+    "list_threads",
     "on_loop",
     "opened_calls",
     "plan_draft",

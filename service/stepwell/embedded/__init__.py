@@ -28,6 +28,7 @@ from stepwell.embedded.orchestrator import Orchestrator
 from stepwell.embedded.protocols import ContextStore, RunStore, TaskStore
 from stepwell.embedded.registry import Registry
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, TaskResult
+from stepwell.embedded.thread_calls import thread, threads
 
 # A worker's program prints failures of its agent if it has set up no logging; an embedded run
 # raises them instead.
@@ -46,4 +47,6 @@ __all__ = [
     "SQLiteStore",
     "TaskResult",
     "TaskStore",
+    "thread",
+    "threads",
 ]

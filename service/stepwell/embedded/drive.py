@@ -32,10 +32,9 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import BlockedKind, RunStatus
-from stepwell.embedded import shared
 from stepwell.embedded.arguments import ACTOR
 from stepwell.embedded.differences import differences
-from stepwell.embedded.driver_stores import DriverStore, SQLiteStore
+from stepwell.embedded.driver_stores import AnyStore, SQLiteStore, acquire, release
 from stepwell.embedded.result import RunResult, read_result
 from stepwell.embedded.store_calls import CallingRunner, StoreCalls
 from stepwell.embedded.transport import InProcessTransport
@@ -54,6 +53,17 @@ POLL_MS = 1_000
 _STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
+@asynccontextmanager
+async def lent_executor(store: Store, runtime: Runtime) -> AsyncGenerator[Executor]:
+    """Lend an executor of an open store, and close it at the end."""
+    executor = Executor(store, runtime, ExecutorConfig(lease_ms=LEASE_MS))
+    try:
+        yield executor
+    finally:
+        await executor.drain()
+        await executor.close()
+
+
 class Drive:
     """One run with its store and, while it is executed, an executor and a worker."""
 
@@ -63,7 +73,7 @@ class Drive:
         run_id: str,
         start: Start | StartInThread | Fork | None,
         *,
-        store: str | Store | DriverStore | None,
+        store: AnyStore | None,
         tenant_id: str,
         runtime: Runtime,
         calls: StoreCalls | None = None,
@@ -128,16 +138,13 @@ class Drive:
     async def bear(self, store: Store) -> None:
         """Create the run in its open store, if there is none of this id; `run` checks the arguments."""
         assert self._start is not None
-        executor = self._executor(store)
-        try:
-            await self._send_start(executor, self._start)
-        except StoreError:
-            raise
-        except StepwellError:
-            pass  # `run` says so.
-        finally:
-            await executor.drain()
-            await executor.close()
+        async with lent_executor(store, self._runtime) as executor:
+            try:
+                await self._send_start(executor, self._start)
+            except StoreError:
+                raise
+            except StepwellError:
+                pass  # `run` says so.
 
     async def run(self) -> RunResult:
         """Run the loop until the run ends, or stands still, and return its result."""
@@ -145,13 +152,12 @@ class Drive:
             raise RuntimeError("this orchestrator is running already")
         store = await self._open()
         try:
-            executor = self._running = self._executor(store)
-            try:
-                run = await self._work(executor)
-            finally:
-                self._running = None
-                await executor.drain()
-                await executor.close()
+            async with lent_executor(store, self._runtime) as executor:
+                self._running = executor
+                try:
+                    run = await self._work(executor)
+                finally:
+                    self._running = None
             result = await read_result(store, run)
             if self._calls is not None:
                 await self._calls.finish(result)
@@ -169,12 +175,8 @@ class Drive:
             return
         store = await self._open()
         try:
-            executor = self._executor(store)
-            try:
+            async with lent_executor(store, self._runtime) as executor:
                 yield executor
-            finally:
-                await executor.drain()
-                await executor.close()
         finally:
             await self._close(store)
 
@@ -187,9 +189,6 @@ class Drive:
 
     # --- inside -------------------------------------------------------------------------------------
 
-    def _executor(self, store: Store) -> Executor:
-        return Executor(store, self._runtime, ExecutorConfig(lease_ms=LEASE_MS))
-
     async def _open(self, *, create: bool = True) -> Store:
         if self._store is None:
             # Kept until the run has ended, so that its questions can be answered between two calls
@@ -197,17 +196,11 @@ class Drive:
             if self._own is None:
                 self._own = await open_store("memory://", runtime=self._runtime)
             return self._own
-        if isinstance(self._store, str):
-            return await shared.acquire(self._store, self._runtime, create=create)
-        if isinstance(self._store, DriverStore):
-            return await self._store.open(self._runtime, create=create)
-        return self._store
+        return await acquire(self._store, self._runtime, create=create)
 
     async def _close(self, store: Store) -> None:
-        if isinstance(self._store, str):
-            await shared.release(self._store, store)
-        elif isinstance(self._store, DriverStore):
-            await self._store.release(store)
+        if self._store is not None:
+            await release(self._store, store)
 
     async def _work(self, executor: Executor) -> Run:
         """Start or resume the run, do its steps, and return it at the end."""

@@ -230,6 +230,25 @@ class SQLiteStore(DriverStore):
         await shared.release(self._url, store)
 
 
+AnyStore = str | Store | DriverStore
+"""The place of embedded runs: a URL, an open store, or a view of one."""
+
+
+async def acquire(kept: AnyStore, runtime: Runtime, *, create: bool) -> Store:
+    """Return the store, open. Raises StoreMissing if it doesn't exist and `create` is False."""
+    if isinstance(kept, str):
+        return await shared.acquire(kept, runtime, create=create)
+    return await kept.open(runtime, create=create) if isinstance(kept, DriverStore) else kept
+
+
+async def release(kept: AnyStore, store: Store) -> None:
+    """Release what `acquire` returned; an open store stays the caller's."""
+    if isinstance(kept, str):
+        await shared.release(kept, store)
+    elif isinstance(kept, DriverStore):
+        await kept.release(store)
+
+
 def status_word(status: TaskStatus) -> str:
     """Return a task's status as its row shows it; READY is also `pending`."""
     return (TaskStatus.PENDING if status is TaskStatus.READY else status).lower()

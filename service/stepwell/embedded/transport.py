@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stepwell.core.port import Assignment, MessageQuery, Principal, Runtime, every_row
-from stepwell.core.records.errors import StepwellError, StoreError
+from stepwell.core.records.errors import InvalidArgument, StepwellError, StoreError
 from stepwell.core.records.journal import Entry
 from stepwell.engine.executor import Executor
 from stepwell.rpc.caller import set_caller
@@ -30,7 +30,7 @@ from stepwell.wire.leases import ended_call, put_assignment
 from stepwell.wire.records import to_message
 from stepwell.wire.validate import check
 from stepwell_client import StepwellClientError, Unavailable
-from stepwell_client.errors import DeadlineExceeded
+from stepwell_client.errors import DeadlineExceeded, Violation
 from stepwell_client.internal import STREAMS, Details, Receiver, error_of
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -95,7 +95,7 @@ class InProcessTransport:
             async for message in every_row(self._executor.store, query):
                 yield to_message(message)
         except StepwellError as error:
-            raise _error_of(error) from error
+            raise client_error(error) from error
 
     async def _call(
         self, method: Callable[..., Awaitable[Any]], request: Any, seconds: float
@@ -118,7 +118,7 @@ class InProcessTransport:
         try:
             return await answering
         except StepwellError as error:
-            raise _error_of(error) from error
+            raise client_error(error) from error
 
     def check(self) -> None:
         """Raise Unavailable if nothing is passed on any more."""
@@ -289,7 +289,10 @@ class LoopTask:
         return not self._stopped
 
 
-def _error_of(error: StepwellError) -> StepwellClientError:
+def client_error(error: StepwellError) -> StepwellClientError:
+    """Return the error that a client gets for one of the server's side."""
     if isinstance(error, StoreError):
         return Unavailable(error.message, reason=error.reason)
-    return error_of(code_of(error), error.message, Details(error.reason))
+    found = error.violations if isinstance(error, InvalidArgument) else ()
+    violations = tuple(Violation(one.field, one.description) for one in found)
+    return error_of(code_of(error), error.message, Details(error.reason, {}, violations))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stepwell.core.records.errors import AlreadyExists, FailedPrecondition
-from stepwell.embedded import Orchestrator, RunCancelled, SQLiteStore
-from stepwell_client import Agent, Task, TaskContext
+from stepwell.embedded import Orchestrator, RunCancelled, SQLiteStore, thread, threads
+from stepwell_client import Agent, Task, TaskContext, errors
 from tests.support.patience import until
 from tests.unit.embedded.own_stores import OwnStore
 
@@ -105,3 +105,38 @@ async def test_embedded_run_reads_what_the_one_before_it_wrote(tmp_path: Path) -
     runs = [Orchestrator(goal, agent, plan=PLAN, thread="t1", store=store) for goal in ("1", "2")]
     found = [(await one.run()).value for one in runs]
     assert found == [{"a": [[], None]}, {"a": [["1"], ["1"]]}]
+
+
+async def test_embedded_thread_is_read_written_forked_and_deleted_by_its_handle(
+    tmp_path: Path,
+) -> None:
+    chat, store = Chat(), f"sqlite:///{tmp_path / 'runs.db'}"
+    handle = thread("t1", store=store)
+    with pytest.raises(errors.NotFound) as missing:
+        await handle.get()
+    assert missing.value.reason == "THREAD_NOT_FOUND"
+    await handle.append("user", "hello", request_id="once")
+    await handle.append("user", "hello", request_id="once")
+    await handle.set_state({"turn": 1}, expected_version=0)
+    with pytest.raises(errors.VersionChanged):
+        await handle.set_state({"turn": 2}, expected_version=0)
+    with pytest.raises(errors.InvalidRequest) as invalid:
+        await handle.append("r" * 129, "hello")
+    assert invalid.value.violations[0].field == "messages[0].role"
+    working = asyncio.create_task(chat.run("one", store=store).run())
+    await until(lambda: chat.order == ["one"])
+    await handle.append("user", "meanwhile")
+    assert [one.content async for one in handle.messages(last=1)] == ["meanwhile"]
+    await handle.fork("t2", at=1)
+    found = [(one.id, one.messages) async for one in threads(store=store, page_size=1)]
+    assert sorted(found) == [("t1", 2), ("t2", 1)]
+    assert [one async for one in threads(store=store, tenant_id="other")] == []
+    with pytest.raises(errors.FailedPrecondition, match="works") as busy:
+        await handle.delete()
+    assert busy.value.reason == "THREAD_BUSY"
+    working.cancel()  # The run stays as it is, and still works for its thread.
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert await handle.delete(force=True)
+    assert not await handle.delete()
+    assert [one.id async for one in threads(store=store)] == ["t2"]

@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_976,
-    "clients/python/stepwell_client": 9_832,
+    "clients/python/stepwell_client": 9_845,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -32,9 +32,9 @@ BUDGET = {
     "service/stepwell/cli": 6_093,
     "service/stepwell/console": 1_084,
     "service/stepwell/core": 8_243,
-    "service/stepwell/embedded": 1_811,
+    "service/stepwell/embedded": 1_874,
     "service/stepwell/engine": 4_385,
-    "service/stepwell/rpc": 4_692,
+    "service/stepwell/rpc": 4_694,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
     "service/stepwell/watch": 723,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_629,
     "tests/simulation": 5_919,
     "tests/support": 2_940,
-    "tests/unit": 18_934,
+    "tests/unit": 18_967,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

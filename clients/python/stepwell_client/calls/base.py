@@ -29,7 +29,37 @@ RECONNECT_SECONDS = 60.0
 T = TypeVar("T")
 
 
-class Caller(ABC):
+class Calls(ABC):
+    """The unary calls of the Orchestrator service, over a connection or in this process."""
+
+    @abstractmethod
+    async def call(self, method: str, request: Any) -> Any:
+        """Make a call. Raises StepwellClientError."""
+        ...
+
+    @abstractmethod
+    async def change(self, method: str, request: Any) -> Any:
+        """Make a call that changes something, with a request id, so that it may be repeated. Raises StepwellClientError."""
+        ...
+
+    async def pages(
+        self,
+        method: str,
+        request: Any,
+        field: str,
+        convert: Callable[[Any], T],
+    ) -> AsyncIterator[T]:
+        """Yield the items of a listing as records, page by page; each page's token is put into the request."""
+        while True:
+            page = await self.call(method, request)
+            for item in getattr(page, field):
+                yield convert(item)
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                return
+
+
+class Caller(Calls):
     """A connection to the Orchestrator service, and how calls are made over it."""
 
     def __init__(
@@ -93,21 +123,8 @@ class Caller(ABC):
         request.run_id = run_id
         for name, value in options.items():
             setattr(request, name, value)
+        return await self.change(method, request)
+
+    async def change(self, method: str, request: Any) -> Any:
         request.request_id = request.request_id or self.runtime.new_id()
         return await self.call(method, request, patience_seconds=self.retries.reconnect_seconds)
-
-    async def pages(
-        self,
-        method: str,
-        request: Any,
-        field: str,
-        convert: Callable[[Any], T],
-    ) -> AsyncIterator[T]:
-        """Yield the items of a listing as records, page by page; each page's token is put into the request."""
-        while True:
-            page = await self.call(method, request)
-            for item in getattr(page, field):
-                yield convert(item)
-            request.page_token = page.next_page_token
-            if not request.page_token:
-                return

@@ -36,7 +36,7 @@ from stepwell_client.calls.requests import (
 )
 from stepwell_client.calls.run_handle import RunHandle, view_of
 from stepwell_client.calls.streams import Watch
-from stepwell_client.calls.thread_handle import ThreadHandle
+from stepwell_client.calls.thread_handle import ThreadHandle, list_threads
 from stepwell_client.link.connect import Connection, Security
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.options import takes
@@ -52,7 +52,7 @@ from stepwell_client.records.messages_pb2 import (
     Thread,
 )
 from stepwell_client.records.payloads import answer_payload
-from stepwell_client.records.reading import read, read_thread, reader
+from stepwell_client.records.reading import read, reader
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
@@ -94,8 +94,7 @@ class ServiceCalls:
 
     def threads(self, *, page_size: int = 0) -> AsyncIterator[Thread]:
         """Yield threads, the newest first, without their states; `page_size` of them are read at once (0: 100)."""
-        request = pb.ListThreadsRequest(page_size=page_size)
-        return self.caller.pages("ListThreads", request, "threads", read_thread)
+        return list_threads(self.caller, page_size)
 
     def questions(self) -> AsyncIterator[Question]:
         """Yield the open questions of all runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, TypedDict, Unpack
 
-from stepwell_client.calls.base import Caller
+from stepwell_client.calls.base import Calls
 from stepwell_client.options import takes
 from stepwell_client.records.messages_pb2 import Thread, ThreadMessage
 from stepwell_client.records.payloads import answer_payload, encode
@@ -26,7 +26,7 @@ class WriteOptions(TypedDict, total=False):
 class ThreadHandle:
     """A thread, by its id: reads, appends, sets its state, forks it, deletes it. `client.start(…, thread=id)` starts its runs."""
 
-    def __init__(self, caller: Caller, thread_id: str) -> None:
+    def __init__(self, caller: Calls, thread_id: str) -> None:
         self.caller = caller
         """The object that makes the calls."""
         self.id = thread_id
@@ -108,7 +108,10 @@ class ThreadHandle:
 
     async def _write(self, method: str, request: Any) -> Thread:
         request.thread_id = self.id
-        request.request_id = request.request_id or self.caller.runtime.new_id()
-        patience = self.caller.retries.reconnect_seconds
-        response = await self.caller.call(method, request, patience_seconds=patience)
-        return read_thread(response.thread)
+        return read_thread((await self.caller.change(method, request)).thread)
+
+
+def list_threads(caller: Calls, page_size: int) -> AsyncIterator[Thread]:
+    """Yield the threads, the newest first, without their states."""
+    request = pb.ListThreadsRequest(page_size=page_size)
+    return caller.pages("ListThreads", request, "threads", read_thread)

@@ -181,37 +181,37 @@ class Servicer(OrchestratorServicer):
     async def GetThread(
         self, request: pb.GetThreadRequest, context: Context
     ) -> pb.GetThreadResponse:
-        return await threads.get_thread(self._deps, request)
+        return await threads.get_thread(self._deps.executor, request)
 
     async def ListThreads(
         self, request: pb.ListThreadsRequest, context: Context
     ) -> pb.ListThreadsResponse:
-        return await threads.list_threads(self._deps, request)
+        return await threads.list_threads(self._deps.executor, request)
 
     async def ListThreadMessages(
         self, request: pb.ListThreadMessagesRequest, context: Context
     ) -> pb.ListThreadMessagesResponse:
-        return await threads.list_thread_messages(self._deps, request)
+        return await threads.list_thread_messages(self._deps.executor, request)
 
     async def AppendToThread(
         self, request: pb.AppendToThreadRequest, context: Context
     ) -> pb.AppendToThreadResponse:
-        return await threads.append_to_thread(self._deps, request)
+        return await threads.append_to_thread(self._deps.executor, request)
 
     async def SetThreadState(
         self, request: pb.SetThreadStateRequest, context: Context
     ) -> pb.SetThreadStateResponse:
-        return await threads.set_thread_state(self._deps, request)
+        return await threads.set_thread_state(self._deps.executor, request)
 
     async def ForkThread(
         self, request: pb.ForkThreadRequest, context: Context
     ) -> pb.ForkThreadResponse:
-        return await threads.fork_thread(self._deps, request)
+        return await threads.fork_thread(self._deps.executor, request)
 
     async def DeleteThread(
         self, request: pb.DeleteThreadRequest, context: Context
     ) -> pb.DeleteThreadResponse:
-        return await threads.delete_thread(self._deps, request)
+        return await threads.delete_thread(self._deps.executor, request)
 
     async def StopRun(self, request: pb.StopRunRequest, context: Context) -> pb.StopRunResponse:
         return await commands.stop_run(self._deps, self._presenter, request)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from stepwell.app import threads
 from stepwell.core.loop.occurrences import WriteToThread
 from stepwell.core.loop.thread_occurrences import ForkThread
-from stepwell.core.port import RunQuery
+from stepwell.core.port import RunQuery, Store
 from stepwell.core.records.model import Run
 from stepwell.core.records.threads import ThreadWrite, key_of, threads_of
+from stepwell.engine.executor import Executor
 from stepwell.engine.thread_reader import read_messages, read_state
 from stepwell.logger import get_logger
 from stepwell.rpc.caller import caller, tenant
-from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.commands import as_called
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.wire.records import fill, to_message, to_record
@@ -21,46 +21,48 @@ from stepwell_client.v1 import types_pb2
 log = get_logger(__name__)
 
 
-async def get_thread(deps: Dependencies, request: pb.GetThreadRequest) -> pb.GetThreadResponse:
+async def get_thread(executor: Executor, request: pb.GetThreadRequest) -> pb.GetThreadResponse:
     """Return a thread with its state."""
     key = key_of(tenant(), request.thread_id)
-    message = await _message(deps, await threads.read_thread(deps.store, *key, request.thread_id))
-    message.state_version, state = await read_state(deps.store, key)
+    message = await _message(
+        executor.store, await threads.read_thread(executor.store, *key, request.thread_id)
+    )
+    message.state_version, state = await read_state(executor.store, key)
     if state is not None:
         fill(state, message.state)
     return pb.GetThreadResponse(thread=message)
 
 
 async def list_threads(
-    deps: Dependencies, request: pb.ListThreadsRequest
+    executor: Executor, request: pb.ListThreadsRequest
 ) -> pb.ListThreadsResponse:
     """Return a page of the tenant's threads, the newest first."""
     tenant_id = tenant()
     query = RunQuery(tenant_id=threads_of(tenant_id), cursor=cursor_of(tenant_id, request))
 
     async def show(run: Run) -> types_pb2.Thread:
-        return await _message(deps, run)
+        return await _message(executor.store, run)
 
-    shown, after = await read_page(rows_of(deps.store, query), show, size_of(request))
+    shown, after = await read_page(rows_of(executor.store, query), show, size_of(request))
     return pb.ListThreadsResponse(
         threads=shown, next_page_token=token_of(tenant_id, request, after)
     )
 
 
 async def list_thread_messages(
-    deps: Dependencies, request: pb.ListThreadMessagesRequest
+    executor: Executor, request: pb.ListThreadMessagesRequest
 ) -> pb.ListThreadMessagesResponse:
     """Return a page of a thread's messages, oldest first."""
     tenant_id = tenant()
     key = key_of(tenant_id, request.thread_id)
     cursor = cursor_of(tenant_id, request)
-    kept = (await threads.read_thread(deps.store, *key, request.thread_id)).thread.messages
+    kept = (await threads.read_thread(executor.store, *key, request.thread_id)).thread.messages
     if cursor:
         first = int(cursor)
     else:
         first = max(request.after, kept - request.last if request.last else 0) + 1
     last = min(kept, first + size_of(request) - 1)
-    found, cut = await read_messages(deps.store, key, first, last)
+    found, cut = await read_messages(executor.store, key, first, last)
     after = cut or (last + 1 if last < kept else 0)
     return pb.ListThreadMessagesResponse(
         messages=[to_message(one) for one in found],
@@ -69,7 +71,7 @@ async def list_thread_messages(
 
 
 async def append_to_thread(
-    deps: Dependencies, request: pb.AppendToThreadRequest
+    executor: Executor, request: pb.AppendToThreadRequest
 ) -> pb.AppendToThreadResponse:
     """Append messages to a thread."""
     messages = tuple(to_record(one) for one in request.messages)
@@ -78,12 +80,12 @@ async def append_to_thread(
         write=ThreadWrite(messages=messages),
         on_behalf_of=request.on_behalf_of,
     )
-    thread, changed = await _write(deps, command, request.request_id)
+    thread, changed = await _write(executor, command, request.request_id)
     return pb.AppendToThreadResponse(thread=thread, changed=changed)
 
 
 async def set_thread_state(
-    deps: Dependencies, request: pb.SetThreadStateRequest
+    executor: Executor, request: pb.SetThreadStateRequest
 ) -> pb.SetThreadStateResponse:
     """Set the state of a thread, if it is at the version that the caller expects."""
     command = WriteToThread(
@@ -92,11 +94,11 @@ async def set_thread_state(
         expected_state=request.expected_version if request.HasField("expected_version") else -1,
         on_behalf_of=request.on_behalf_of,
     )
-    thread, changed = await _write(deps, command, request.request_id)
+    thread, changed = await _write(executor, command, request.request_id)
     return pb.SetThreadStateResponse(thread=thread, changed=changed)
 
 
-async def fork_thread(deps: Dependencies, request: pb.ForkThreadRequest) -> pb.ForkThreadResponse:
+async def fork_thread(executor: Executor, request: pb.ForkThreadRequest) -> pb.ForkThreadResponse:
     """Make a thread with the messages of another one up to a number."""
     command = ForkThread(
         thread_id=request.new_thread_id,
@@ -105,17 +107,17 @@ async def fork_thread(deps: Dependencies, request: pb.ForkThreadRequest) -> pb.F
         on_behalf_of=request.on_behalf_of,
     )
     called = as_called(command, request.request_id)
-    run, changed = await threads.fork_thread(deps.executor, tenant(), called)
-    return pb.ForkThreadResponse(thread=await _message(deps, run), changed=changed)
+    run, changed = await threads.fork_thread(executor, tenant(), called)
+    return pb.ForkThreadResponse(thread=await _message(executor.store, run), changed=changed)
 
 
 async def delete_thread(
-    deps: Dependencies, request: pb.DeleteThreadRequest
+    executor: Executor, request: pb.DeleteThreadRequest
 ) -> pb.DeleteThreadResponse:
     """Remove a thread with its runs."""
     who = caller()
     deleted = await threads.delete_thread(
-        deps.executor, who.tenant_id, request.thread_id, force=request.force
+        executor, who.tenant_id, request.thread_id, force=request.force
     )
     if deleted:
         log.info(
@@ -129,19 +131,19 @@ async def delete_thread(
 
 
 async def _write(
-    deps: Dependencies, command: WriteToThread, request_id: str
+    executor: Executor, command: WriteToThread, request_id: str
 ) -> tuple[types_pb2.Thread, bool]:
     called = as_called(command, request_id)
-    run, changed = await threads.write_to_thread(deps.executor, tenant(), called)
-    return await _message(deps, run), changed
+    run, changed = await threads.write_to_thread(executor, tenant(), called)
+    return await _message(executor.store, run), changed
 
 
-async def _message(deps: Dependencies, run: Run) -> types_pb2.Thread:
+async def _message(store: Store, run: Run) -> types_pb2.Thread:
     thread = run.thread
     message = types_pb2.Thread(
         thread_id=run.spec.thread_id,
         working_run_id=thread.working,
-        waiting=await threads.waiting_in(deps.store, run),
+        waiting=await threads.waiting_in(store, run),
         messages=thread.messages,
         messages_bytes=thread.bytes,
         state_version=thread.state,
