@@ -145,6 +145,15 @@ async def test_a_waiting_run_is_read_watched_and_cancelled_like_any(served: Serv
         assert (forked.thread_id, dict(forked.labels)) == ("", {})
 
 
+async def test_a_start_says_what_is_wrong_with_its_on_busy(served: Served) -> None:
+    for on_busy in ("reject", "interrupt", "steer"):
+        with pytest.raises(InvalidRequest) as refused:
+            await served.client.start(on_busy=on_busy)
+        assert [one.field for one in refused.value.violations] == ["on_busy"]
+    with pytest.raises(ValueError, match="enqueue, reject, interrupt, steer"):
+        await served.client.start(thread="t1", on_busy="wait")  # pyright: ignore[reportArgumentType] - what it says
+
+
 async def test_a_busy_thread_rejects_or_is_interrupted_as_the_start_says(served: Served) -> None:
     chat = Chat()
     async with served.worker(chat.agent, concurrency=4):

@@ -202,8 +202,14 @@ def start_request(
         request_id=options.get("request_id") or request_id,
         validate_only=options.get("validate_only", False),
         thread_id=options.get("thread", ""),
-        on_busy=_ON_BUSY[options.get("on_busy", "enqueue")],
+        on_busy=_on_busy(options.get("on_busy", "enqueue")),
     )
+
+
+def _on_busy(word: OnBusy) -> orchestrator_pb2.OnBusy:
+    if word not in _ON_BUSY:
+        raise ValueError(f"on_busy is {word!r}; it is one of {', '.join(_ON_BUSY)}")
+    return _ON_BUSY[word]
 
 
 def _worker_version(wanted: str) -> types_pb2.WorkerVersion | None:

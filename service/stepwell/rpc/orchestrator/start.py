@@ -16,6 +16,7 @@ from stepwell.app.threads import in_thread, rehearse_in_thread, start_in_thread
 from stepwell.core.loop.occurrences import Start
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
+from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Budget, RunSpec, TaskSpec
 from stepwell.core.records.states import OnBusy
 from stepwell.rpc.caller import caller
@@ -43,6 +44,9 @@ async def start_run(
 ) -> pb.StartRunResponse:
     """Start a run; answer after its first commit."""
     who = caller()
+    if request.on_busy > pb.ON_BUSY_ENQUEUE and not request.thread_id:
+        what = "needs a thread_id: it is for a thread of which another run works"
+        raise InvalidArgument(f"on_busy {what}", (Violation("on_busy", what),))
     run_id = (
         run_id_of(who.tenant_id, request.request_id)
         if request.request_id
