@@ -69,7 +69,7 @@ class Assigner:
     ) -> None:
         self._store = store
         self._workers = workers
-        self._payloads = payloads
+        self.payloads = payloads
         self._runtime = runtime
         self._clock = clock
         self._retry_pause_ms = retry_pause_ms
@@ -82,7 +82,7 @@ class Assigner:
         undelivered: list[Undelivered] = []
         unfilled: list[Unfilled] = []
         assert transition.commit is not None
-        self._payloads.keep(transition.commit)
+        self.payloads.keep(transition.commit)
         for lease in transition.commit.leases:
             connection = self._workers.committed_grant(lease.token)
             assignment = assignments.outline(state, lease)
@@ -91,7 +91,7 @@ class Assigner:
                 continue
             connection.leases[key[1], lease.execution_id] = lease.token
             places = assignments.places_of(assignment)
-            payloads = self._payloads.cached(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
+            payloads = self.payloads.cached(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
             journal, leased_us = None, 0
             if assignment.tries_from:
                 execution = state.open[lease.execution_id].execution
@@ -126,11 +126,11 @@ class Assigner:
         page: JournalPage | None = None
         try:
             places = assignments.places_of(assignment)
-            payloads = await self._payloads.get(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
+            payloads = await self.payloads.get(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
             messages = await conversations.read_for(self._store, *key, assignment)
             assignment = await with_answer(self._store, assignment)
             if journal is not None:
-                page = await read_page(self._store, key, journal, "", leased_us)
+                page = await read_page(self._store, key, journal, "", leased_us, begins=True)
             if signals is not None:
                 shown = await shown_signals(self._store, key, signals.shown)
                 more = signals.kept > len(shown)

@@ -16,6 +16,7 @@ from stepwell.core.loop.occurrences import (
     Delivery,
     Fork,
     LeaseExpired,
+    SendSignal,
     Start,
     StartInThread,
 )
@@ -267,7 +268,8 @@ class Executor:
             StoreUnavailable: nothing was done.
         """
         reply = await self._runs.post((tenant_id, run_id), command)
-        if not isinstance(command, Start | StartInThread | Fork):
+        # A commit of these writes each step that it makes ready, and so wakes the claim loop itself.
+        if not isinstance(command, Start | StartInThread | Fork | SendSignal):
             self._demand.wake()
         return reply
 

@@ -40,6 +40,7 @@ from stepwell.core.loop.occurrences import (
     SignalSent,
     Start,
 )
+from stepwell.core.loop.state import RunState
 from stepwell.core.loop.thread_occurrences import LetGo, RunLeft, RunWrites
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Commit, JournalQuery, Runtime, Store, TaskQuery, every_row
@@ -49,6 +50,7 @@ from stepwell.core.records.model import Failure, Payload, Run
 from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell.core.records.threads import runs_of, threads_of
 from stepwell.engine.key_types import RunKey
+from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.logger import get_logger
 
 log = get_logger(__name__)
@@ -67,10 +69,15 @@ class Letters:
         store: Store,
         runtime: Runtime,
         post: Callable[[RunKey, Occurrence], asyncio.Future[Reply]],
+        held: Callable[[RunKey], RunState | None],
+        payloads: PayloadCache,
     ) -> None:
+        """`held` returns the state of a run that this replica has in memory."""
         self._store = store
         self._runtime = runtime
         self._post = post
+        self._held = held
+        self._payloads = payloads
         self._under_way: dict[RunKey, asyncio.Task[None]] = {}
         self._more: set[RunKey] = set()
         """Senders that wrote further letters while theirs were under way."""
@@ -202,10 +209,11 @@ class Letters:
                 failure = reply if isinstance(reply, Failure) else Failure()
                 return SignalSent(question_id=question_id, failure=failure)
             case RunEnded(question_id=question_id):
-                run = await self._store.get_run(*key)
+                held = self._held(key)
+                run = held.run if held is not None else await self._store.get_run(*key)
                 if run is None or not run.ended:
                     return None  # It was resumed: its next end has a letter of its own.
-                end = await end_of(self._store, run)
+                end = await end_of(self._store, self._payloads, run, held)
                 await self._sent(to, child_ends(question_id, end, run))
         return None
 
@@ -309,32 +317,33 @@ def child_ends(question_id: str, end: ChildEnd, run: Run | None = None) -> Child
     return occurrence if run is None else replace(occurrence, usage=replace(run.usage, model=""))
 
 
-async def end_of(store: Store, run: Run) -> ChildEnd:
-    """Return the end of a run, with its results as far as they aren't too large."""
+async def end_of(store: Store, payloads: PayloadCache, run: Run, held: RunState | None) -> ChildEnd:
+    """Return the end of a run, with its results as far as they aren't too large; `held`: its state, if in memory."""
     where = (run.spec.tenant_id, run.spec.run_id)
     end = ChildEnd(run_id=where[1], status=run.status, reason=run.reason, failure=run.failure)
     if run.status is not RunStatus.SUCCEEDED:
         return end
     if run.result_id:
-        stored = await store.read_payloads(*where, [run.result_id])
-        payload = stored[0].payload if stored else None
+        payload = await _result_of(payloads, where[0], (where[1], run.result_id))
         if payload is not None and len(payload.data) > limits.CHILD_RESULT_BYTES_MAX:
             return replace(end, too_large=True)
         return replace(end, result=payload)
     tasks: dict[str, Payload] = {}
     room = limits.CHILD_RESULT_BYTES_MAX
     query = TaskQuery(tenant_id=where[0], run_id=where[1], limit=limits.PAGE_SIZE_MAX)
-    async for task in every_row(store, query):
+    rows = held.tasks.values() if held else [one async for one in every_row(store, query)]
+    for task in rows:
         if task.status is not TaskStatus.COMPLETED or not task.result_id:
             continue
-        stored = await store.read_payloads(
-            where[0], task.result_run_id or where[1], [task.result_id]
-        )
-        payload = stored[0].payload if stored else None
-        if payload is None:
+        place = (task.result_run_id or where[1], task.result_id)
+        if (payload := await _result_of(payloads, where[0], place)) is None:
             continue
         room -= len(payload.data) + len(task.task_id.encode())
         if room < 0:
             return replace(end, too_large=True)
         tasks[task.task_id] = payload
     return replace(end, tasks=tasks)
+
+
+async def _result_of(payloads: PayloadCache, tenant_id: str, place: Place) -> Payload | None:
+    return (await payloads.get(tenant_id, [place], limits.PAYLOAD_BYTES_MAX))[place]

@@ -96,7 +96,7 @@ class Runs:
         self._beginning = False
         self._posting: set[asyncio.Task[None]] = set()
         self.key_waits = KeyWaits(store, runtime, self.post)
-        self.letters = Letters(store, runtime, self.post)
+        self.letters = Letters(store, runtime, self.post, self.held, assigner.payloads)
         keys = Keys(store, runtime, self.key_waits)
         posting = Posting(self.post, self.post_until_accepted)
         self.verdicts = Verdicts(
@@ -372,7 +372,9 @@ class Runs:
             self._queue_turn(key, hot)
             return
         hot.busy = False
-        if hot.state is None or hot.state.run.ended:
+        run = hot.state.run if hot.state is not None else None
+        # The letters of a run that has ended are its last turn, or its next.
+        if run is None or (run.ended and run.letters.first == run.letters.next):
             self._hot.pop(key, None)
         self._busy -= 1
         if not self._busy:

@@ -58,22 +58,23 @@ FIRST_PAGE = "0."
 
 
 async def read_page(
-    store: Store, key: RunKey, step: StepJournal, cursor: str, now_us: int
+    store: Store, key: RunKey, step: StepJournal, cursor: str, now_us: int, *, begins: bool = False
 ) -> JournalPage:
     """Return the part of a step's journal after a cursor: first the journals from which a fork
     continues, then its own.
 
-    `now_us` is an estimate of the store's time, for the rest of sleeps.
+    `now_us` is an estimate of the store's time, for the rest of sleeps. `begins`: the attempt has written nothing yet.
 
     Raises:
         InvalidArgument: the cursor is invalid.
     """
     parts = _parts(key, step)
+    known = step.journal.entries if begins and step.journal.generation == 1 else 0
     place, after = _opened(cursor, len(parts))
     while True:
         query = replace(parts[place], cursor=after)
-        page, more = await _part(store, query)
         is_last = place == len(parts) - 1
+        page, more = await _part(store, query, known if is_last else 0)
         if page.items or is_last:
             break
         place, after = place + 1, ""
@@ -114,8 +115,11 @@ def _opened(cursor: str, parts: int) -> tuple[int, str]:
     return int(place), after
 
 
-async def _part(store: Store, query: JournalQuery) -> tuple[Page[StoredEntry], bool]:
-    """Return a page that fits into a message, and whether there is more after it."""
+async def _part(store: Store, query: JournalQuery, known: int) -> tuple[Page[StoredEntry], bool]:
+    """Return a page that fits into a message, and whether there is more after it.
+
+    `known` is the number of all entries from the journal's beginning, or 0.
+    """
     page = await store.page(query)
     room = limits.JOURNAL_PAGE_BYTES_MAX
     for count, one in enumerate(page.items):
@@ -123,6 +127,8 @@ async def _part(store: Store, query: JournalQuery) -> tuple[Page[StoredEntry], b
         if room < 0 and count:
             # Only the store knows the cursor after a shorter page.
             return await store.page(replace(query, limit=count)), True
+    if len(page.items) == known and not query.cursor:
+        return page, False
     # A short page ends where the next entry didn't fit, or at the end.
     return page, bool(page.items) and await is_more(store, query, page.cursor)
 

@@ -8,16 +8,27 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
+from msgspec import json
 
-from stepwell.core.loop.occurrences import Released
+from stepwell.core.loop.children import ChildEnd
+from stepwell.core.loop.occurrences import (
+    AwaitChild,
+    AwaitSignal,
+    Completed,
+    Released,
+    SendSignal,
+    Suspended,
+    SuspendedCall,
+)
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.journal_answers import JournalAnswer, Kept
-from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.model import Payload, TaskSpec
 from stepwell.engine.journal_writer import NewEntries
 from stepwell_testkit.runtime import ManualRuntime
 from tests.unit.engine.executor_world import (
+    RUN,
     TENANT,
     ExecutorWorld,
     FakeWorker,
@@ -169,3 +180,46 @@ async def test_step_without_entries_reads_no_journal(
     await worker.deliver(first, Released())
     assert (await worker.next()).journal is None
     assert (costs["store page"], costs["store write_journal"]) == (0, 0)
+
+
+async def test_signal_to_a_suspended_step_costs_one_commit_and_one_read(
+    world: ExecutorWorld, costs: Costs, worker: FakeWorker
+) -> None:
+    await worker.attach(credits=RUNS)
+    await world.start(worker.executor, CHAIN)
+    call = SuspendedCall(call="k", wait=AwaitSignal(name="go"))
+    await worker.deliver(await worker.next(), Suspended(waits=(call,)))
+    await _rest()
+    costs.clear()
+    await worker.executor.send(TENANT, RUN, SendSignal(name="go"))
+    again = await worker.next()
+    await _rest()
+    assert again.journal is not None
+    assert [held.entry.key for held in again.journal.entries] == ["k"]
+    assert _calls(costs) == {"commit": 1, "page": 1}
+
+
+async def test_child_run_that_this_replica_has_in_memory_is_read_nowhere(
+    world: ExecutorWorld, costs: Costs, worker: FakeWorker
+) -> None:
+    await worker.attach(credits=RUNS)
+    await world.start(worker.executor, CHAIN)
+    parent = await worker.next()
+    await _rest()
+    costs.clear()
+    answers = Answers()
+    child = SuspendedCall(call="kid", wait=AwaitChild(tasks=(TaskSpec(task_id="work"),)))
+    execution = parent.execution.execution_id
+    opened = NewEntries(RUN, execution, parent.token, (), opens=(child,), open_number=1)
+    worker.executor.write_journal(TENANT, opened, answers)
+    await worker.deliver(await worker.next(), Completed(result=Payload(data=b"42")))
+    _, ended = await worker.ended_calls.get()
+    await _rest()
+    assert ended.value is not None
+    assert json.decode(ended.value.data, type=ChildEnd).tasks == {"work": Payload(data=b"42")}
+    assert set(_calls(costs)) == {"commit"}
+
+
+def _calls(costs: Costs) -> dict[str, int]:
+    """Return how often each method of the store was called."""
+    return {name.removeprefix("store "): n for name, n in costs.items() if name.startswith("store")}
