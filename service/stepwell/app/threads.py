@@ -230,8 +230,11 @@ async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, f
         if (places := _places(loaded)) and not force:
             what = f"run {loaded.run.thread.working} of thread {thread_id!r} works; cancel it first"
             raise FailedPrecondition(f"{what}, or delete the thread by force", reason="THREAD_BUSY")
-        query = RunQuery(tenant_id=tenant_id, labels={THREAD_LABEL: thread_id})
-        runs = [run async for run in every_row(store, query)]
+        goes_on = bool(places) or loaded.run.letters.first < loaded.run.letters.next
+        runs: list[Run] = []
+        if not attempt or not goes_on:
+            query = RunQuery(tenant_id=tenant_id, labels={THREAD_LABEL: thread_id})
+            runs = [run async for run in every_row(store, query)]
         if not attempt:
             for run in runs:
                 await check_has_no_forks(store, tenant_id, run.spec.run_id)
@@ -241,7 +244,7 @@ async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, f
                 await executor.send(*key, RunLeft(run_id=place.prompt))
             else:
                 await _cancel(executor, tenant_id, place.prompt)
-        if places or loaded.run.letters.first < loaded.run.letters.next:
+        if goes_on:
             await executor.deliver_letters(*key)
             continue
         for run in runs:
