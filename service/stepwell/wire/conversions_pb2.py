@@ -1092,6 +1092,9 @@ def fill_ChildRun(r: ChildRun, m: types_pb2.ChildRun) -> None:
         fill_Budget(v, c)
     v = r.follow_pauses
     if v: m.follow_pauses = v
+    v = r.reflect_on
+    if v:
+        m.reflect_on.extend(v)
 
 
 def read_ChildRun(m: types_pb2.ChildRun) -> ChildRun:
@@ -1103,6 +1106,7 @@ def read_ChildRun(m: types_pb2.ChildRun) -> ChildRun:
         max_iterations=m.max_iterations,
         budget=read_Budget(m.budget) if m.HasField("budget") else D_ChildRun_budget,
         follow_pauses=m.follow_pauses,
+        reflect_on=tuple(m.reflect_on[:]),
     )
 
 
@@ -4800,6 +4804,9 @@ def fill_AwaitChild(r: AwaitChild, m: worker_pb2.Outcome.AwaitChild) -> None:
     if v: m.cancel = v
     v = r.follow_pauses
     if v: m.follow_pauses = v
+    v = r.reflect_on
+    if v:
+        m.reflect_on.extend(v)
 
 
 def read_AwaitChild(m: worker_pb2.Outcome.AwaitChild) -> AwaitChild:
@@ -4815,6 +4822,7 @@ def read_AwaitChild(m: worker_pb2.Outcome.AwaitChild) -> AwaitChild:
         leave=m.leave,
         cancel=m.cancel,
         follow_pauses=m.follow_pauses,
+        reflect_on=tuple(m.reflect_on[:]),
     )
 
 
@@ -6012,6 +6020,12 @@ def check_ChildRun(m: types_pb2.ChildRun, p: str, f: Faults) -> None:
     if m.HasField('budget'):
         v = m.budget
         check_Budget(v, p + 'budget.', f)
+    v = m.reflect_on
+    if v:
+        if len(v) > 32: f.add(p + 'reflect_on', f'{items(v)}; limit: 32 items, each a name of 1 to 128 characters')
+        else:
+            for i, v in enumerate(v[:]):
+                if len(v) > 128 or not is_name(v): f.add(f"{p}reflect_on[{i}]", f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     return None
 
 
@@ -6247,6 +6261,12 @@ def check_Outcome_AwaitChild(m: worker_pb2.Outcome.AwaitChild, p: str, f: Faults
         if v.ByteSize() > 524288: f.add(p + 'plan', f'{message_size(v)}; limit: 512 KiB', 'PLAN_INVALID')
         else:
             check_PlanDraft(v, p + 'plan.', f)
+    v = m.reflect_on
+    if v:
+        if len(v) > 32: f.add(p + 'reflect_on', f'{items(v)}; limit: 32 items, each a name of 1 to 128 characters')
+        else:
+            for i, v in enumerate(v[:]):
+                if len(v) > 128 or not is_name(v): f.add(f"{p}reflect_on[{i}]", f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     return None
 
 
@@ -7917,6 +7937,8 @@ def check_ChildRun_record(m: types_pb2.ChildRun, p: str, f: Faults) -> None:
     if m.HasField('budget'):
         v = m.budget
         check_Budget_record(v, p + 'budget' + '.', f)
+    for i, v in enumerate(m.reflect_on[:]):
+        if '\0' in v: f.add(f"{p}reflect_on[{i}]", f'{utf8_size(v)}; limit: any text')
     return None
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from stepwell_client import (
     Agent,
+    ChildRun,
     Continue,
     Finish,
     InvalidRequest,
@@ -95,6 +96,25 @@ async def test_note_changes_the_rest_of_the_plan_and_is_taken(served_everywhere:
         assert await run.result() == {"a": "held", "b": "b", "s1": "prices"}
     assert steered.shown == [[(1, "note", "prices")], []]
     assert (await run.get()).iteration == 2
+
+
+@pytest.mark.parametrize("is_task", [True, False])
+async def test_note_to_a_child_run_makes_it_reflect_early(served: Served, is_task: bool) -> None:
+    steered = Steered()
+
+    @steered.agent.task("start")
+    async def start(ctx: TaskContext) -> Any:
+        return await (await ctx.start_child("steer", reflect_on=["note"])).result()
+
+    kid = Task("kid", run=ChildRun(reflect_on=["note"])) if is_task else Task("kid", "start")
+    run = await served.client.start(plan=[kid])
+    async with served.worker(steered.agent):
+        await steered.runs.wait()
+        [child] = [one async for one in served.client.runs(child_of=run.id)]
+        await served.client.run(child.id).signal("note", "prices")
+        steered.ends.set()
+        assert await run.result() == {"kid": {"a": "held", "b": "b", "s1": "prices"}}
+    assert steered.shown == [[], [(1, "note", "prices")], []]
 
 
 async def test_note_that_changes_nothing_lets_the_plan_go_on(served_everywhere: Served) -> None:

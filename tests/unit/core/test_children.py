@@ -237,6 +237,7 @@ def test_a_run_without_letters_keeps_nothing_of_them() -> None:
         ({"budget": Budget(input_tokens=10)}, None, "CHILD_BUDGET"),
         ({}, AwaitChild(goal="x" * (limits.CHILD_INPUT_BYTES_MAX + 1)), "CHILD_TOO_LARGE"),
         ({}, AwaitChild(labels={"stepwell.root": "other"}), "LABELS_INVALID"),
+        ({}, AwaitChild(tasks=PLAN, reflect_on=("note",)), "REFLECT_ON_INVALID"),
         (
             {},
             AwaitChild(tasks=(TaskSpec(task_id="a", depends_on=("nobody",)),)),

@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_976,
-    "clients/python/stepwell_client": 9_849,
+    "clients/python/stepwell_client": 9_853,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 999,
     "service/stepwell/cli": 6_093,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_243,
+    "service/stepwell/core": 8_250,
     "service/stepwell/embedded": 1_874,
     "service/stepwell/engine": 4_396,
     "service/stepwell/rpc": 4_698,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_971,
     "tests/frameworks": 4_342,
     "tests/mutants": 1_132,
-    "tests/service": 14_636,
+    "tests/service": 14_652,
     "tests/simulation": 5_919,
     "tests/support": 2_940,
-    "tests/unit": 19_014,
+    "tests/unit": 19_015,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -149,6 +149,8 @@ class ChildOptions(TypedDict, total=False):
     """True: it goes on after the step's end. Else it is cancelled then."""
     follow_pauses: bool
     """True: it is paused when the parent is, and goes on with it, until the step ends. Else it goes on meanwhile."""
+    reflect_on: Sequence[str]
+    """Names of signals that make the child reflect at once, as for a start; not together with `plan`."""
     key: str | None
     """Identifies the call within the step, as for `call`."""
 
@@ -165,7 +167,7 @@ class ChildContext(JournalContext):
 
         Raises:
             NonRetryable: a limit, or an option that isn't valid; the kind is CHILD_TOO_DEEP, TOO_MANY_CHILDREN,
-                CHILD_BUDGET, CHILD_TOO_LARGE, TOO_MANY_LETTERS, LABELS_INVALID or PLAN_INVALID.
+                CHILD_BUDGET, CHILD_TOO_LARGE, TOO_MANY_LETTERS, LABELS_INVALID, PLAN_INVALID or REFLECT_ON_INVALID.
             JournalError, JournalMismatch, Suspended, LeaseLost: as of `call`.
         """
         return await self._on_loop(self._start_child(_wait_of(goal, options), options.get("key")))
@@ -199,6 +201,7 @@ def _wait_of(goal: str, options: ChildOptions) -> worker_pb2.Outcome.AwaitChild:
         plan=plan_draft(plan) if plan is not None else None,
         leave=options.get("leave", False),
         follow_pauses=options.get("follow_pauses", False),
+        reflect_on=options.get("reflect_on", ()),
     )
 
 

@@ -128,6 +128,8 @@ class ChildRun(Record):
     """Its limits; tokens and cost are taken from what is left of the parent's budget, all of it where they are 0."""
     follow_pauses: bool = False
     """True: it is paused when the parent is, and goes on with it. Else it goes on meanwhile."""
+    reflect_on: Sequence[str] = ()
+    """Names of signals that make it reflect at once, if its planning worker has a reflection."""
 
     def message(self) -> types_pb2.ChildRun:
         return types_pb2.ChildRun(
@@ -138,6 +140,7 @@ class ChildRun(Record):
             max_iterations=self.max_iterations,
             budget=self.budget.message(),
             follow_pauses=self.follow_pauses,
+            reflect_on=self.reflect_on,
         )
 
 

@@ -387,7 +387,7 @@ class Outcome(_message.Message):
         at_once: bool
         def __init__(self, name: _Optional[str] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., at_once: bool = ...) -> None: ...
     class AwaitChild(_message.Message):
-        __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "max_iterations", "budget", "plan", "leave", "cancel", "follow_pauses")
+        __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "max_iterations", "budget", "plan", "leave", "cancel", "follow_pauses", "reflect_on")
         class LabelsEntry(_message.Message):
             __slots__ = ("key", "value")
             KEY_FIELD_NUMBER: _ClassVar[int]
@@ -406,6 +406,7 @@ class Outcome(_message.Message):
         LEAVE_FIELD_NUMBER: _ClassVar[int]
         CANCEL_FIELD_NUMBER: _ClassVar[int]
         FOLLOW_PAUSES_FIELD_NUMBER: _ClassVar[int]
+        REFLECT_ON_FIELD_NUMBER: _ClassVar[int]
         pipeline_id: str
         queue: str
         goal: str
@@ -417,7 +418,8 @@ class Outcome(_message.Message):
         leave: bool
         cancel: bool
         follow_pauses: bool
-        def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., leave: bool = ..., cancel: bool = ..., follow_pauses: bool = ...) -> None: ...
+        reflect_on: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., leave: bool = ..., cancel: bool = ..., follow_pauses: bool = ..., reflect_on: _Optional[_Iterable[str]] = ...) -> None: ...
     class SignalChild(_message.Message):
         __slots__ = ("child", "name", "value")
         CHILD_FIELD_NUMBER: _ClassVar[int]

@@ -41,6 +41,7 @@ def start(
         max_iterations=given.max_iterations,
         budget=given.budget,
         follow_pauses=given.follow_pauses,
+        reflect_on=given.reflect_on,
     )
     if (failure := children.refusal(draft, [asked])) is not None:
         fail_task(draft, task_id, failure)

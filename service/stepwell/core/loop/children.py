@@ -81,6 +81,11 @@ def refusal(draft: Draft, starts: Sequence[AwaitChild], signals: int = 0) -> Fai
         if one.tasks and (violations := graph.violations_of(one.tasks)):
             first = violations[0]
             return _refused("PLAN_INVALID", f"plan: {first.field}: {first.description}")
+        if one.tasks and one.reflect_on:
+            what = (
+                "reflect_on needs the stage REFLECT, which a child with a plan of its parent lacks"
+            )
+            return _refused("REFLECT_ON_INVALID", what)
         if len(own_labels(one.labels)) < len(one.labels):
             return _refused("LABELS_INVALID", f"no label's name may begin with {OWN_LABELS!r}")
         for name in _SHARED:
@@ -187,6 +192,7 @@ def _spec(draft: Draft, question: Question, asked: AwaitChild, number: int) -> R
         step_timeout_ms=parent.step_timeout_ms,
         request_fingerprint=digest,
         no_progress_limit=parent.no_progress_limit,
+        reflect_on=tuple(dict.fromkeys(asked.reflect_on)),
         worker_version=parent.worker_version if queue == parent.queue else WorkerVersion(),
         child_of=ChildOf(
             run_id=parent.run_id,

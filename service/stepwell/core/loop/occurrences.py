@@ -262,6 +262,8 @@ class AwaitChild(Record, tag=True, frozen=True, kw_only=True):
     """Nothing is started; the child that the call has is cancelled."""
     follow_pauses: bool = False
     """The child is paused when its parent is, and goes on with it."""
+    reflect_on: tuple[str, ...] = ()
+    """Names of signals that make it reflect before its tasks are settled."""
 
 
 class SignalChild(Record, tag=True, frozen=True, kw_only=True):

@@ -35,3 +35,5 @@ class ChildRun(Record, frozen=True, kw_only=True):
     """Its limits; tokens and cost are taken from the parent's. 0: all that is left there."""
     follow_pauses: bool = False
     """It is paused when its parent is, and goes on with it."""
+    reflect_on: tuple[str, ...] = ()
+    """Names of signals that make it reflect before its tasks are settled."""

@@ -101,7 +101,7 @@ on_failure\f (2.stepwell.v1.OnFailure#
 idempotency_key (	B\x07¢» 
 	reconcile (\b=
 \fidle_timeout (\v2.google.protobuf.DurationB\f¢»\b8\0@Þæu$
-child (\v2.stepwell.v1.ChildRun"­
+child (\v2.stepwell.v1.ChildRun"Ð
 \bChildRun
 \vpipeline_id (	B\x07¢»
 queue (	B\x07¢»
@@ -109,7 +109,9 @@ on_failure\f (2.stepwell.v1.OnFailure#
 labels (\v2!.stepwell.v1.ChildRun.LabelsEntryB¢»HR Z\b!
 max_iterations (B	¢»8\0@N#
 budget (\v2.stepwell.v1.Budget
-\rfollow_pauses\x07 (\b-
+\rfollow_pauses\x07 (\b!
+
+reflect_on\b (	B\r¢»	H R\b-
 \vLabelsEntry\v
 key (	\r
 value (	:8"H
