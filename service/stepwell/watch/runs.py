@@ -17,7 +17,7 @@ from stepwell.core.records.errors import (
     RunNotFound,
     Violation,
 )
-from stepwell.core.records.model import Record, Run
+from stepwell.core.records.model import LogEntry, Record, Run
 from stepwell.core.records.threads import ThreadMessage
 from stepwell.watch.notifier import POLL_MS, Notifier, Pace
 from stepwell.watch.rings import EncodedEvent, Follower, encoded
@@ -43,19 +43,26 @@ class Batch(Record, frozen=True, kw_only=True):
 
 
 class MessagePlace(NamedTuple):
-    """The position of a reader of a thread's messages."""
+    """The position of a reader of a thread's messages, and of what its runs stream."""
 
     number: int = 0
     """That of the last message that was read."""
     made_us: int = 0
     """The time at which the thread was made, which another thread of the same id doesn't have; 0: it isn't known."""
+    run_id: str = ""
+    """The run whose chunks are read; empty: none."""
+    log: str = ""
+    """The cursor in that run's log."""
 
 
 class MessagePage(Record, frozen=True, kw_only=True):
-    """Further messages of a thread, or its deletion."""
+    """Further messages of a thread and chunks of a run of it, or its deletion."""
 
     place: MessagePlace
     messages: tuple[ThreadMessage, ...] = ()
+    run_id: str = ""
+    """The run that streamed the chunks."""
+    chunks: tuple[LogEntry, ...] = ()
     deleted: bool = False
 
 

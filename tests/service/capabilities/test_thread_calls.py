@@ -237,17 +237,24 @@ def answer(ctx: TaskContext) -> None:
 class Listener:
     """A reader of a thread's messages that goes on at another client after each message of its stream."""
 
-    def __init__(self, clients: Sequence[Client]) -> None:
+    def __init__(self, clients: Sequence[Client], *, chunks: bool = False) -> None:
         self.clients = cycle(clients)
+        self.streamed: dict[str, list[str]] | None = {} if chunks else None
         self.cursor = ""
         self.messages: list[ThreadMessage] = []
 
     async def listen(self, last: int) -> None:
         """Read until message `last` has come."""
         while not self.messages or self.messages[-1].number < last:
-            async with next(self.clients).watch(self.cursor, thread="t1") as watch:
+            chunks = self.streamed is not None
+            client = next(self.clients)
+            async with client.watch(self.cursor, thread="t1", chunks=chunks) as watch:
                 async for update in watch:
                     assert bool(update.run_id) is not bool(update.messages)
+                    if update.chunks:
+                        assert self.streamed is not None
+                        texts = [one.text for one in update.chunks]
+                        self.streamed.setdefault(update.run_id, []).extend(texts)
                     self.messages += update.messages
                     if watch.position != self.cursor:
                         self.cursor = watch.position
@@ -265,23 +272,65 @@ async def test_watch_of_a_thread_has_each_message_once_over_replicas_and_a_resta
         clients.append(served.new_client(target=other.addresses[0]))
     await served.client.thread("t2").append("user", "of another thread")
     listener = Listener(clients)
-    listening = asyncio.create_task(listener.listen(34))
+    listening = asyncio.create_task(listener.listen(16))
     async with served.worker(agent):
         run = await clients[-1].start("hello", plan=PLAN, thread="t1")
         await run.result()
-        for number, client in zip(range(30), cycle(clients), strict=False):
+        for number, client in zip(range(12), cycle(clients), strict=False):
             await client.thread("t1").append("user", {"n": number, "text": "x" * 200})
         await (await clients[-1].start("bye", plan=PLAN, thread="t1")).result()
         await listening
     await served.restart()
     await served.client.thread("t1").append("user", "after a restart")
     listener.clients = cycle([served.client])
-    await listener.listen(35)
+    await listener.listen(17)
 
     assert listener.messages == [one async for one in served.client.thread("t1").messages()]
-    assert [one.number for one in listener.messages] == list(range(1, 36))
+    assert [one.number for one in listener.messages] == list(range(1, 18))
     by_run = [one.content for one in listener.messages if one.run_id == run.id]
     assert by_run == ["hello", "HELLO"]
+
+
+async def test_watch_of_a_thread_has_each_chunk_of_its_runs_once_on_every_store(
+    served_everywhere: Served,
+) -> None:
+    served, talk = served_everywhere, Agent("talk")
+    clients = [served.client]
+    if served.store_kind != "sqlite":
+        clients.append(served.new_client(target=(await served.replica()).addresses[0]))
+    listener = Listener(clients, chunks=True)
+    streamed: dict[str, list[str]] = {}
+    listener.streamed = streamed
+
+    async def seen(run_id: str, count: int) -> None:
+        await until(lambda: len("".join(streamed.get(run_id, ())).split()) == count)
+
+    @talk.task("answer")
+    async def stream(ctx: TaskContext) -> None:
+        assert ctx.thread is not None
+        for number in range(4):
+            ctx.stream(f"{number} ")
+            if number < 3:  # It waits until a watcher has it; the last one comes with the end.
+                await seen(ctx.run_id, number + 1)
+        ctx.log("a line is no chunk")
+        ctx.thread.append("assistant", ctx.goal)
+
+    runs = [
+        await served.client.start(goal, plan=[Task("answer", "answer")], thread="t1")
+        for goal in ("hello", "bye")
+    ]
+    listening = asyncio.create_task(listener.listen(2))
+    async with served.worker(talk):
+        for run in runs:
+            await run.result()
+        await listening
+
+    assert {run_id: "".join(texts) for run_id, texts in streamed.items()} == {
+        run.id: "0 1 2 3 " for run in runs
+    }
+    assert [one.run_id for one in listener.messages] == [run.id for run in runs]
+    with pytest.raises(InvalidRequest, match="chunks"):
+        await anext(aiter(served.client.watch(chunks=True)))
 
 
 async def test_watch_of_a_thread_begins_after_the_message_that_it_is_given(served: Served) -> None:

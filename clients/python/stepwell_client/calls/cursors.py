@@ -61,6 +61,8 @@ class WatchRunsOptions(TypedDict, total=False):
     """With `thread`, and without a cursor of such a watch: messages with greater numbers. None: all, or with the cursor
     `now` those to come.
     """
+    chunks: bool
+    """With `thread`: also what the run that works streams, as `chunks` of an update."""
     progress_interval: Span | None
     """The interval at which an idle stream reports its position; None: 15 s."""
 
@@ -249,6 +251,7 @@ class RunsCursor(
             root_run_id=options.get("root_run_id", ""),
             thread_id=options.get("thread", ""),
             after_message=options.get("after_message"),
+            chunks=options.get("chunks", False),
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor

@@ -851,6 +851,8 @@ class RunUpdate(Record):
     """In a watch of a tree or a thread: all events of the commit that made `version`."""
     messages: tuple[ThreadMessage, ...] = ()
     """In a watch of a thread, and with nothing else: further messages of it, in order."""
+    chunks: tuple[LogEntry, ...] = ()
+    """In a watch of a thread with `chunks`, and with nothing else: further chunks of the run's log, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

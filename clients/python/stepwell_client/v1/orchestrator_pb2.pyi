@@ -337,7 +337,7 @@ class WatchEnd(_message.Message):
     def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class WatchRunsRequest(_message.Message):
-    __slots__ = ("resume_token", "pipeline_id", "statuses", "labels", "progress_interval", "root_run_id", "thread_id", "after_message")
+    __slots__ = ("resume_token", "pipeline_id", "statuses", "labels", "progress_interval", "root_run_id", "thread_id", "after_message", "chunks")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +353,7 @@ class WatchRunsRequest(_message.Message):
     ROOT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     AFTER_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
     resume_token: str
     pipeline_id: str
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
@@ -361,7 +362,8 @@ class WatchRunsRequest(_message.Message):
     root_run_id: str
     thread_id: str
     after_message: int
-    def __init__(self, resume_token: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., root_run_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., after_message: _Optional[int] = ...) -> None: ...
+    chunks: bool
+    def __init__(self, resume_token: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., root_run_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., after_message: _Optional[int] = ..., chunks: bool = ...) -> None: ...
 
 class WatchRunsResponse(_message.Message):
     __slots__ = ("updates", "progress", "end")
@@ -382,20 +384,22 @@ class RunUpdateBatch(_message.Message):
     def __init__(self, updates: _Optional[_Iterable[_Union[RunUpdate, _Mapping]]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class RunUpdate(_message.Message):
-    __slots__ = ("run", "version", "run_id", "deleted", "events", "messages")
+    __slots__ = ("run", "version", "run_id", "deleted", "events", "messages", "chunks")
     RUN_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     version: int
     run_id: str
     deleted: bool
     events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.ThreadMessage]
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., version: _Optional[int] = ..., run_id: _Optional[str] = ..., deleted: bool = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.ThreadMessage, _Mapping]]] = ...) -> None: ...
+    chunks: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., version: _Optional[int] = ..., run_id: _Optional[str] = ..., deleted: bool = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.ThreadMessage, _Mapping]]] = ..., chunks: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ...) -> None: ...
 
 class RunsProgress(_message.Message):
     __slots__ = ("resume_token",)

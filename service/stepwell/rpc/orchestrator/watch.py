@@ -303,9 +303,14 @@ async def _updates_of(
     if last is not None:
         yield last, at
     if (page := batch.messages) is not None:
-        messages = [to_message(one) for one in page.messages]
-        update = pb.RunUpdate(deleted=page.deleted, messages=messages)
-        yield pb.RunUpdateBatch(updates=[update]), at._replace(messages=page.place)
+        updates = list[pb.RunUpdate]()
+        if page.chunks:
+            chunks = [to_message(one) for one in page.chunks]
+            updates.append(pb.RunUpdate(run_id=page.run_id, chunks=chunks))
+        if page.messages or page.deleted:
+            messages = [to_message(one) for one in page.messages]
+            updates.append(pb.RunUpdate(deleted=page.deleted, messages=messages))
+        yield pb.RunUpdateBatch(updates=updates), at._replace(messages=page.place)
 
 
 def _progress(position: Position) -> pb.WatchRunsResponse:
@@ -318,9 +323,11 @@ async def _message_reader(
 ) -> AsyncGenerator[MessageReader | None]:
     """Have a reader of the messages of the thread that is watched, or None."""
     if not request.thread_id:
-        if request.HasField("after_message"):
-            what = "needs thread_id"
-            raise InvalidArgument(f"after_message {what}", (Violation("after_message", what),))
+        after = request.HasField("after_message")
+        for name, is_given in (("after_message", after), ("chunks", request.chunks)):
+            if is_given:
+                what = "needs thread_id"
+                raise InvalidArgument(f"{name} {what}", (Violation(name, what),))
         yield None
         return
     reader = MessageReader(
@@ -329,6 +336,7 @@ async def _message_reader(
         deps.runtime,
         tenant_id=tenant(),
         thread_id=request.thread_id,
+        chunks=request.chunks,
     )
     try:
         yield reader
