@@ -364,8 +364,9 @@ async def test_watch_of_a_thread_begins_after_the_message_that_it_is_given(serve
     for name in ("t1", ""):
         with pytest.raises(InvalidRequest, match="after_message"):
             await anext(aiter(client.watch(thread=name, after_message=7)))
-    with pytest.raises(InvalidRequest, match="resume_token"):
-        await anext(aiter(client.watch("[1]", thread="t1")))
+    for forged in ("[1]", '["", null]', '["", [-1, 0, "", ""]]', r'["", [0, 0, "\u0000", ""]]'):
+        with pytest.raises(InvalidRequest, match="resume_token"):
+            await anext(aiter(client.watch(forged, thread="t1")))
 
 
 async def test_watch_of_a_thread_says_that_it_was_deleted_and_goes_on(served: Served) -> None:

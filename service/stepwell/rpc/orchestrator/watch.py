@@ -221,9 +221,13 @@ def position_of(token: str) -> Position:
     if not token.startswith("["):
         return Position(token)
     try:
-        return msgspec.json.decode(token, type=Position)
+        found = msgspec.json.decode(token, type=Position)
     except msgspec.MsgspecError:
-        raise _invalid("is none that this store gave out; start with an empty one") from None
+        found = Position("")
+    place = found.messages
+    if place is None or place.number < 0 or "\0" in place.run_id + place.log:
+        raise _invalid("is none that this store gave out; start with an empty one")
+    return found
 
 
 async def watch_all(
