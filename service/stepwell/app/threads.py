@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import CommandResult, accepted, carry_out, decide
 from stepwell.app.runs import check_has_no_forks, delete_run
-from stepwell.core.loop.occurrences import Cancel, Start, StartInThread, WriteToThread
+from stepwell.core.loop.occurrences import Cancel, Start, StartInThread
 from stepwell.core.loop.steers import is_steer
 from stepwell.core.loop.thread_messages import BLOCK_MESSAGES, block_of, fork_refusal
-from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunLeft
+from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunLeft, WriteToThread
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Loaded, RunQuery, Store, every_row
 from stepwell.core.records.errors import (
@@ -147,7 +147,7 @@ def _places(loaded: Loaded | None) -> list[Question]:
 async def write_to_thread(
     executor: Executor, tenant_id: str, command: WriteToThread
 ) -> CommandResult:
-    """Append messages to a thread, or set its state, from outside.
+    """Append messages to a thread, or set its state or its labels, from outside.
 
     Raises:
         AlreadyExists: the request id belongs to another request.
@@ -204,6 +204,7 @@ async def _snapshot(store: Store, key: RunKey, command: ForkThread) -> ForkThrea
     """Return the command with the number at which the thread is forked now, and with the state of that moment."""
     while True:
         thread = (await read_thread(store, *key, command.forked_from)).thread
+        command = replace(command, labels=thread.labels)
         at = command.at or thread.messages
         if at > thread.messages:
             what = f"thread {command.forked_from!r} has {thread.messages} messages, and no {at}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from stepwell.core.port import Principal, Runtime
@@ -24,6 +24,7 @@ _METHODS: dict[str, Any] = {
     "ListThreadMessages": methods.list_thread_messages,
     "AppendToThread": methods.append_to_thread,
     "SetThreadState": methods.set_thread_state,
+    "SetThreadLabels": methods.set_thread_labels,
     "ForkThread": methods.fork_thread,
     "DeleteThread": methods.delete_thread,
 }
@@ -77,15 +78,16 @@ def thread(
 def threads(
     *,
     store: AnyStore,
+    labels: Mapping[str, str] | None = None,
     page_size: int = 0,
     tenant_id: str = TENANT,
     runtime: Runtime | None = None,
 ) -> AsyncIterator[Thread]:
     """Yield the threads of a store, the newest first, without their states; the arguments are those of `thread`.
 
-    `page_size` of them are read at once (0: 100).
+    `labels`: only those with all of these; `page_size` of them are read at once (0: 100).
 
     Raises:
         ValueError: `tenant_id` is no name.
     """
-    return list_threads(_StoreCalls(store, tenant_id, runtime), page_size)
+    return list_threads(_StoreCalls(store, tenant_id, runtime), labels, page_size)

@@ -55,6 +55,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "ListThreadMessages": RUN_READ,
     "AppendToThread": RUN_WRITE,
     "SetThreadState": RUN_WRITE,
+    "SetThreadLabels": RUN_WRITE,
     "ForkThread": RUN_WRITE,
     "DeleteThread": ADMIN,
     "WatchLogs": RUN_READ,

@@ -1251,6 +1251,8 @@ def fill_Thread(r: Thread, m: store_pb2.Thread) -> None:
     if v: m.forked_from = v
     v = r.forked_at
     if v: m.forked_at = v
+    v = r.labels
+    if v: m.labels.update(v)
 
 
 def read_Thread(m: store_pb2.Thread) -> Thread:
@@ -1263,6 +1265,7 @@ def read_Thread(m: store_pb2.Thread) -> Thread:
         taken=m.taken,
         forked_from=m.forked_from,
         forked_at=m.forked_at,
+        labels=dict(m.labels),
     )
 
 
@@ -7078,6 +7081,16 @@ def check_ListThreadsRequest(m: orchestrator_pb2.ListThreadsRequest, p: str, f: 
     v = m.page_token
     if v:
         if len(v) > 1024 or not v.isprintable() and has_control(v): f.add(p + 'page_token', f'{length(v)}; limit: 1,024 characters, no control characters')
+    v = m.labels
+    if v:
+        if len(v) > 32: f.add(p + 'labels', f'{items(v)}; limit: 32 entries, each key a name of 1 to 128 characters, each value 256 characters')
+        else:
+            for k, w in v.items():
+                v = k
+                if len(v) > 128 or not is_name(v): f.add(f"{p}labels[{shown(k)}]", f'key {quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+                else:
+                    v = w
+                    if len(v) > 256 or not v.isprintable() and has_control(v): f.add(f"{p}labels[{shown(k)}]", f'{length(v)}; limit: 256 characters, no control characters')
     return None
 
 
@@ -7141,6 +7154,31 @@ def check_SetThreadStateRequest(m: orchestrator_pb2.SetThreadStateRequest, p: st
     if m.HasField('expected_version'):
         v = m.expected_version
         if v < 0: f.add(p + 'expected_version', f'{v}; limit: 0 or more')
+    v = m.request_id
+    if v:
+        if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'request_id', f'{length(v)}; limit: 128 characters, no control characters')
+    v = m.on_behalf_of
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'on_behalf_of', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    return None
+
+
+def check_SetThreadLabelsRequest(m: orchestrator_pb2.SetThreadLabelsRequest, p: str, f: Faults) -> None:
+    v = m.thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'thread_id', 'absent; limit: a name of 1 to 128 characters')
+    v = m.labels
+    if v:
+        if len(v) > 32: f.add(p + 'labels', f'{items(v)}; limit: 32 entries, each key a name of 1 to 128 characters, each value 256 characters')
+        else:
+            for k, w in v.items():
+                v = k
+                if len(v) > 128 or not is_name(v): f.add(f"{p}labels[{shown(k)}]", f'key {quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+                else:
+                    v = w
+                    if len(v) > 256 or not v.isprintable() and has_control(v): f.add(f"{p}labels[{shown(k)}]", f'{length(v)}; limit: 256 characters, no control characters')
     v = m.request_id
     if v:
         if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'request_id', f'{length(v)}; limit: 128 characters, no control characters')
@@ -7876,6 +7914,15 @@ def check_store_Thread_record(m: store_pb2.Thread, p: str, f: Faults) -> None:
     if '\0' in v: f.add(p + 'working', f'{utf8_size(v)}; limit: any text')
     v = m.forked_from
     if '\0' in v: f.add(p + 'forked_from', f'{utf8_size(v)}; limit: any text')
+    v = m.labels
+    if len(v) > 10000: f.add(p + 'labels', f'{items(v)}; limit: 10,000 entries, each key any text, each value any text')
+    else:
+        for k, w in v.items():
+            v = k
+            if '\0' in v: f.add(f"{p}labels[{shown(k)}]", f'key {utf8_size(v)}; limit: any text')
+            else:
+                v = w
+                if '\0' in v: f.add(f"{p}labels[{shown(k)}]", f'{utf8_size(v)}; limit: any text')
     return None
 
 
@@ -9239,6 +9286,7 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     orchestrator_pb2.ListThreadMessagesRequest: check_ListThreadMessagesRequest,
     orchestrator_pb2.AppendToThreadRequest: check_AppendToThreadRequest,
     orchestrator_pb2.SetThreadStateRequest: check_SetThreadStateRequest,
+    orchestrator_pb2.SetThreadLabelsRequest: check_SetThreadLabelsRequest,
     orchestrator_pb2.ForkThreadRequest: check_ForkThreadRequest,
     orchestrator_pb2.DeleteThreadRequest: check_DeleteThreadRequest,
     orchestrator_pb2.WatchLogsRequest: check_WatchLogsRequest,

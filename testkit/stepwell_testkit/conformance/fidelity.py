@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from stepwell.core.port import (
@@ -92,7 +93,9 @@ class TestFidelity(Cases):
         await ask.must(store, full_commit())
         page = await store.read_events(b.TENANT, b.RUN, after=0, limit=10)
         assert page is not None
-        assert [repr(event) for event in page.events] == [repr(event) for event in odd_events()]
+        # As JSON, which has the sign of a zero, and in which names of maps can be put in order.
+        found, wanted = (encode(one, order="deterministic") for one in (page.events, odd_events()))
+        assert found == wanted
 
     @promises("read_payloads", "Bytes come back as they were written, empty ones too.")
     @pytest.mark.parametrize("data", ODD_BYTES.values(), ids=ODD_BYTES.keys())

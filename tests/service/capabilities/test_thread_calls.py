@@ -62,11 +62,31 @@ async def test_messages_and_state_of_a_thread_are_written_and_read_on_every_stor
     assert last.time is not None
 
 
+async def test_threads_are_found_by_their_labels_on_every_store(served_everywhere: Served) -> None:
+    client = served_everywhere.client
+    for thread_id, user in (("t1", "ann"), ("t2", "bob"), ("t3", "ann")):
+        await client.thread(thread_id).append("user", "hello")
+        labelled = await client.thread(thread_id).set_labels({"user": user, "kind": "chat"})
+        assert labelled.labels == {"user": user, "kind": "chat"}
+    assert (await client.thread("t1").fork("t4")).labels == {"user": "ann", "kind": "chat"}
+
+    async def found(**labels: str) -> list[str]:
+        return [one.id async for one in client.threads(labels=labels, page_size=2)]
+
+    assert await found(user="ann", kind="chat") == ["t4", "t3", "t1"]
+    assert await found(user="eve") == []
+    await client.thread("t3").set_labels({"user": "bob"})
+    assert await found(user="bob") == ["t3", "t2"]
+    with pytest.raises(InvalidRequest, match=r"labels\[stepwell.x\]"):
+        await client.thread("t3").set_labels({"stepwell.x": ""})
+
+
 async def test_request_that_writes_to_a_thread_is_carried_out_once(served: Served) -> None:
     thread = served.client.thread("t1")
     for _ in range(2):
         assert (await thread.append("user", "hello", request_id="r1")).messages == 1
         assert (await thread.set_state(None, request_id="r2")).state_version == 1
+        await thread.set_labels({"a": "b"}, request_id="r3")
     with pytest.raises(RequestIdReused):
         await thread.append("user", "bye", request_id="r1")
     for wrong in ({"role": ""}, {"role": "user", "content": "x" * (1024 * 1024)}):

@@ -102,7 +102,7 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
     ) = ListJournal = answer
     PurgeRuns = ListSignals = answer
     GetThread = ListThreads = ListThreadMessages = AppendToThread = SetThreadState = answer
-    DeleteThread = ForkThread = answer
+    SetThreadLabels = DeleteThread = ForkThread = answer
     WatchRun = WatchRuns = WatchLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 

@@ -107,6 +107,7 @@ COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "AppendToThread": lambda client: client.thread("t").append("user", "hello"),
     "ForkThread": lambda client: client.thread("t").fork("u"),
     "SetThreadState": lambda client: client.thread("t").set_state(1),
+    "SetThreadLabels": lambda client: client.thread("t").set_labels({}),
     "RetryTask": lambda client: client.run(RUN_ID).retry_task("a"),
     "SkipTask": lambda client: client.run(RUN_ID).skip_task("a"),
     "RaiseBudget": lambda client: client.run(RUN_ID).raise_budget(Budget(tasks=5)),

@@ -165,6 +165,7 @@ PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
     "Orchestrator/AppendToThread": _of_no_thread,
     "Orchestrator/ForkThread": _of_thread,
     "Orchestrator/SetThreadState": _of_no_thread,
+    "Orchestrator/SetThreadLabels": _of_no_thread,
     "Orchestrator/DeleteThread": _of_thread,
     "Orchestrator/ResumeRun": _paused,
     "Orchestrator/CancelRun": _of_leased,

@@ -172,6 +172,9 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/SetThreadState": lambda n: opb.SetThreadStateRequest(
         thread_id=n.thread_id, state=_payload()
     ),
+    "Orchestrator/SetThreadLabels": lambda n: opb.SetThreadLabelsRequest(
+        thread_id=n.thread_id, labels={"a": "b"}
+    ),
     "Orchestrator/StopRun": lambda n: opb.StopRunRequest(run_id=n.run_id),
     "Orchestrator/CancelRun": lambda n: opb.CancelRunRequest(run_id=n.run_id),
     "Orchestrator/DeleteRun": lambda n: opb.DeleteRunRequest(run_id=n.run_id),

@@ -76,6 +76,7 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
         message = tpb.ThreadMessageDraft(role="user", content=secret)
         await client.ask("AppendToThread", thread_id="thread-of-a", messages=[message])
         await client.ask("SetThreadState", thread_id="thread-of-a", state=secret)
+        await client.ask("SetThreadLabels", thread_id="thread-of-a", labels={"a": SECRET})
 
         loaded = await store.load(owner, run_id)
         assert loaded is not None

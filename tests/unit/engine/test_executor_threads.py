@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop import letters, thread_messages
-from stepwell.core.loop.occurrences import Cancel, Failed, Resume, StartInThread, WriteToThread
+from stepwell.core.loop.occurrences import Cancel, Failed, Resume, StartInThread
+from stepwell.core.loop.thread_occurrences import WriteToThread
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, JournalQuery, RunQuery
 from stepwell.core.records import limits

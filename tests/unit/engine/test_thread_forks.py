@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepwell.app.threads import delete_thread, fork_thread, read_thread, start_in_thread
-from stepwell.core.loop.occurrences import StartInThread, WriteToThread
-from stepwell.core.loop.thread_occurrences import ForkThread
+from stepwell.core.loop.occurrences import StartInThread
+from stepwell.core.loop.thread_occurrences import ForkThread, WriteToThread
 from stepwell.core.records import limits
 from stepwell.core.records.errors import FailedPrecondition, NotFound, StoreUnavailable
 from stepwell.core.records.journal import value_bytes

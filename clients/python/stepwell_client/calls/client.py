@@ -15,7 +15,7 @@ request id, which makes it safe. All errors are `StepwellClientError`.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -92,9 +92,14 @@ class ServiceCalls:
         """Return a handle of a thread, without a call to the server."""
         return ThreadHandle(self.caller, thread_id)
 
-    def threads(self, *, page_size: int = 0) -> AsyncIterator[Thread]:
-        """Yield threads, the newest first, without their states; `page_size` of them are read at once (0: 100)."""
-        return list_threads(self.caller, page_size)
+    def threads(
+        self, *, labels: Mapping[str, str] | None = None, page_size: int = 0
+    ) -> AsyncIterator[Thread]:
+        """Yield threads, the newest first, without their states.
+
+        `labels`: only those with all of these; `page_size` of them are read at once (0: 100).
+        """
+        return list_threads(self.caller, labels, page_size)
 
     def questions(self) -> AsyncIterator[Question]:
         """Yield the open questions of all runs."""

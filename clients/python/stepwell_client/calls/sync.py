@@ -155,6 +155,7 @@ class SyncThreadHandle:
     messages = iterating(ThreadHandle.messages)
     append = blocking(ThreadHandle.append)
     set_state = blocking(ThreadHandle.set_state)
+    set_labels = blocking(ThreadHandle.set_labels)
     fork = blocking(ThreadHandle.fork)
     delete = blocking(ThreadHandle.delete)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypedDict, Unpack
 
 from stepwell_client.calls.base import Calls
@@ -83,12 +83,23 @@ class ThreadHandle:
         return await self._write("SetThreadState", request)
 
     @takes(WriteOptions)
+    async def set_labels(
+        self, labels: Mapping[str, str], **options: Unpack[WriteOptions]
+    ) -> Thread:
+        """Set the thread's labels, by which `client.threads(labels=…)` finds it; return the thread, without its state.
+
+        They replace the former ones. A thread that is missing is made.
+        """
+        request = pb.SetThreadLabelsRequest(labels=labels, **options)
+        return await self._write("SetThreadLabels", request)
+
+    @takes(WriteOptions)
     async def fork(
         self, new_thread_id: str, *, at: int = 0, **options: Unpack[WriteOptions]
     ) -> Thread:
         """Make a new thread with this one's messages up to number `at`, 0: all; return it, without its state.
 
-        It has this thread's present state if it has all of its messages, else none; and no runs. What is written to either
+        It has this thread's labels, and its present state if it has all of its messages, else none; and no runs. What is written to either
         thread later isn't in the other. Repeat a call that failed: it copies the rest.
 
         Raises NotFound if there is no such thread (THREAD_NOT_FOUND), or no such message in it (MESSAGE_NOT_FOUND), and
@@ -111,7 +122,9 @@ class ThreadHandle:
         return read_thread((await self.caller.change(method, request)).thread)
 
 
-def list_threads(caller: Calls, page_size: int) -> AsyncIterator[Thread]:
-    """Yield the threads, the newest first, without their states."""
-    request = pb.ListThreadsRequest(page_size=page_size)
+def list_threads(
+    caller: Calls, labels: Mapping[str, str] | None, page_size: int
+) -> AsyncIterator[Thread]:
+    """Yield the threads with all of these labels, the newest first, without their states."""
+    request = pb.ListThreadsRequest(labels=labels, page_size=page_size)
     return caller.pages("ListThreads", request, "threads", read_thread)

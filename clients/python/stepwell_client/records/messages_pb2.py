@@ -391,6 +391,8 @@ class Thread(Record):
     """The thread that it was forked from. Empty: none."""
     forked_at: int = 0
     """The number of the last message that it has from there. While `messages` is less, the fork isn't complete."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels, by which it can be found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

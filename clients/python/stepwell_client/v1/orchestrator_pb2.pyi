@@ -944,12 +944,21 @@ class GetThreadResponse(_message.Message):
     def __init__(self, thread: _Optional[_Union[_types_pb2.Thread, _Mapping]] = ...) -> None: ...
 
 class ListThreadsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListThreadsResponse(_message.Message):
     __slots__ = ("threads", "next_page_token")
@@ -1016,6 +1025,33 @@ class SetThreadStateRequest(_message.Message):
     def __init__(self, thread_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., expected_version: _Optional[int] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class SetThreadStateResponse(_message.Message):
+    __slots__ = ("thread", "changed")
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    thread: _types_pb2.Thread
+    changed: bool
+    def __init__(self, thread: _Optional[_Union[_types_pb2.Thread, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class SetThreadLabelsRequest(_message.Message):
+    __slots__ = ("thread_id", "labels", "request_id", "on_behalf_of")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    labels: _containers.ScalarMap[str, str]
+    request_id: str
+    on_behalf_of: str
+    def __init__(self, thread_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+
+class SetThreadLabelsResponse(_message.Message):
     __slots__ = ("thread", "changed")
     THREAD_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]

@@ -198,6 +198,11 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.FromString,
                 _registered_method=True)
+        self.SetThreadLabels = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/SetThreadLabels',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadLabelsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadLabelsResponse.FromString,
+                _registered_method=True)
         self.ForkThread = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/ForkThread',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkThreadRequest.SerializeToString,
@@ -610,6 +615,15 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetThreadLabels(self, request, context):
+        """Sets the labels of a thread. A thread that is missing is made.
+
+        Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ForkThread(self, request, context):
         """Makes a thread with the messages of another one up to a number, and with its present state if they are all of its
         messages; without runs. Messages are copied by several commits. A fork that isn't complete, because the call failed, is
@@ -872,6 +886,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.SetThreadState,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.SerializeToString,
+            ),
+            'SetThreadLabels': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetThreadLabels,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadLabelsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadLabelsResponse.SerializeToString,
             ),
             'ForkThread': grpc.unary_unary_rpc_method_handler(
                     servicer.ForkThread,
@@ -1770,6 +1789,33 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/SetThreadState',
             stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetThreadLabels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/SetThreadLabels',
+            stepwell_dot_v1_dot_orchestrator__pb2.SetThreadLabelsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.SetThreadLabelsResponse.FromString,
             options,
             channel_credentials,
             insecure,

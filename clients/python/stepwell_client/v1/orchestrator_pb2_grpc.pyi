@@ -266,6 +266,11 @@ class OrchestratorStub:
     Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
     ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
     """
+    SetThreadLabels: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.SetThreadLabelsRequest, _orchestrator_pb2.SetThreadLabelsResponse]
+    """Sets the labels of a thread. A thread that is missing is made.
+
+    Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
+    """
     ForkThread: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkThreadRequest, _orchestrator_pb2.ForkThreadResponse]
     """Makes a thread with the messages of another one up to a number, and with its present state if they are all of its
     messages; without runs. Messages are copied by several commits. A fork that isn't complete, because the call failed, is
@@ -569,6 +574,11 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
     ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+    """
+    SetThreadLabels: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.SetThreadLabelsRequest, _orchestrator_pb2.SetThreadLabelsResponse]  # type: ignore[assignment]
+    """Sets the labels of a thread. A thread that is missing is made.
+
+    Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
     """
     ForkThread: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkThreadRequest, _orchestrator_pb2.ForkThreadResponse]  # type: ignore[assignment]
     """Makes a thread with the messages of another one up to a number, and with its present state if they are all of its
@@ -1056,6 +1066,17 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
         ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+        """
+
+    @_abc_1.abstractmethod
+    def SetThreadLabels(
+        self,
+        request: _orchestrator_pb2.SetThreadLabelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.SetThreadLabelsResponse, _abc.Awaitable[_orchestrator_pb2.SetThreadLabelsResponse]]:
+        """Sets the labels of a thread. A thread that is missing is made.
+
+        Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
         """
 
     @_abc_1.abstractmethod

@@ -1017,7 +1017,14 @@ class KeptSignal(_message.Message):
     def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., value: _Optional[_Union[Payload, _Mapping]] = ..., size: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., sent_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Thread(_message.Message):
-    __slots__ = ("thread_id", "working_run_id", "waiting", "messages", "messages_bytes", "state_version", "state", "starts", "created_time", "forked_from", "forked_at")
+    __slots__ = ("thread_id", "working_run_id", "waiting", "messages", "messages_bytes", "state_version", "state", "starts", "created_time", "forked_from", "forked_at", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     WORKING_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
@@ -1029,6 +1036,7 @@ class Thread(_message.Message):
     CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
     FORKED_FROM_FIELD_NUMBER: _ClassVar[int]
     FORKED_AT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     thread_id: str
     working_run_id: str
     waiting: int
@@ -1040,7 +1048,8 @@ class Thread(_message.Message):
     created_time: _timestamp_pb2.Timestamp
     forked_from: str
     forked_at: int
-    def __init__(self, thread_id: _Optional[str] = ..., working_run_id: _Optional[str] = ..., waiting: _Optional[int] = ..., messages: _Optional[int] = ..., messages_bytes: _Optional[int] = ..., state_version: _Optional[int] = ..., state: _Optional[_Union[Payload, _Mapping]] = ..., starts: _Optional[int] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., forked_from: _Optional[str] = ..., forked_at: _Optional[int] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, thread_id: _Optional[str] = ..., working_run_id: _Optional[str] = ..., waiting: _Optional[int] = ..., messages: _Optional[int] = ..., messages_bytes: _Optional[int] = ..., state_version: _Optional[int] = ..., state: _Optional[_Union[Payload, _Mapping]] = ..., starts: _Optional[int] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., forked_from: _Optional[str] = ..., forked_at: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ThreadMessage(_message.Message):
     __slots__ = ("number", "role", "content", "run_id", "time")

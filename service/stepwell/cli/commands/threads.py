@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import options
-from stepwell.cli.connect import connected
+from stepwell.cli.connect import connected, labels
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.view.json_output import json_text, json_value, payload_of
 from stepwell.cli.view.terminal import put_json, put_rows, table
@@ -30,13 +30,15 @@ def threads(
             "--limit", "-n", metavar="N", min=1, max=100_000, help="No more threads than this."
         ),
     ] = 30,
+    label: options.Label = None,
     json: options.Json = False,
 ) -> int:
     """List threads, newest first.
 
     A thread is a conversation over runs, of which one works at a time: `stepwell run --thread ID` starts them.
     """
-    found = list(islice(client.threads(page_size=min(limit + 1, 1_000)), limit + 1))
+    found = client.threads(labels=labels(label), page_size=min(limit + 1, 1_000))
+    found = list(islice(found, limit + 1))
     shown, more = found[:limit], len(found) > limit
     if json:
         put_json({"threads": shown, "more": more})
@@ -75,6 +77,7 @@ def thread(
     force: Annotated[
         bool, typer.Option("--force", help="With --delete: cancel runs that work or wait.")
     ] = False,
+    label: options.Label = None,
     fork: Annotated[
         str, typer.Option("--fork", metavar="NEW", help="Make a thread with its messages.")
     ] = "",
@@ -89,7 +92,7 @@ def thread(
     on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
-    """Show a thread with its newest messages, follow it, fork it, or delete it.
+    """Show a thread with its newest messages, follow it, fork it, or delete it. With --label: give it these labels first.
 
     Its runs: `stepwell ls --label stepwell.thread=ID`.
     """
@@ -100,6 +103,8 @@ def thread(
         raise CliError("--at goes with --fork")
     if bool(fork) + delete + follow > 1:
         raise CliError("--fork, --delete and --follow exclude each other")
+    if label:
+        handle.set_labels(labels(label), on_behalf_of=on_behalf_of)
     if fork:
         thread_id = handle.fork(fork, at=at, on_behalf_of=on_behalf_of).id
         handle = client.thread(thread_id)
@@ -141,6 +146,8 @@ def _put_thread(found: Thread) -> None:
     working = f"run {short_id(found.working_run_id)} works" if found.working_run_id else "idle"
     waiting = f", {count(found.waiting, 'run')} after it" if found.waiting else ""
     print(f"thread {found.id}: {working}{waiting}; {count(found.messages, 'message')}")
+    if found.labels:
+        print("labels " + ", ".join(f"{name}={one}" for name, one in sorted(found.labels.items())))
     if found.state_version:
         print(f"state {found.state_version}: {one_line(_text(found.source.state))}")
 

@@ -9,6 +9,7 @@ from stepwell.core.loop.thread_occurrences import (
     LetGo,
     RunLeft,
     RunWrites,
+    WriteToThread,
 )
 from stepwell.core.port import EntryWrite
 from stepwell.core.records.model import (
@@ -122,15 +123,6 @@ class SendSignal(Command, frozen=True, kw_only=True):
     """The run, or the thread, that sends it by a letter."""
     letter: int = 0
     """The number of that letter, which a second delivery repeats."""
-
-
-class WriteToThread(Command, frozen=True, kw_only=True):
-    """Append messages to a thread, or set its state, from outside; the thread is made where it is missing."""
-
-    thread_id: str
-    write: ThreadWrite
-    expected_state: int = -1
-    """Write only if the state has this version, 0 if it was never set; -1: at any version."""
 
 
 class RaiseBudget(Command, frozen=True, kw_only=True):

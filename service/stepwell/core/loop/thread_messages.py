@@ -18,9 +18,8 @@ from stepwell.core.loop.occurrences import (
     Delivery,
     Planned,
     Reflected,
-    WriteToThread,
 )
-from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunWrites
+from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunWrites, WriteToThread
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused
 from stepwell.core.port import EntryWrite
 from stepwell.core.records import limits
@@ -83,7 +82,7 @@ def refusal(draft: Draft, execution: Execution, delivery: Delivery) -> Failure |
 
 
 def write_to_thread(draft: Draft, command: WriteToThread) -> Reply:
-    """Append messages from outside, or set the state if it is still at the version that the caller knows."""
+    """Append messages from outside, set the state if it is at the version that the caller knows, or set the labels."""
     if (incomplete := fork_refusal(draft.run)) is not None:
         return incomplete
     version, expected = draft.run.thread.state, command.expected_state
@@ -92,9 +91,11 @@ def write_to_thread(draft: Draft, command: WriteToThread) -> Reply:
             VersionChanged.reason,
             f"the state of thread {command.thread_id!r} is at version {version}, not {expected}",
         )
-    message = _described(command.write)
+    message = _described(command.write) if command.labels is None else "its labels"
     begin_event(draft, EventType.THREAD_WRITTEN, message, command.thread_id)
     _put(draft, command.write)
+    if command.labels is not None:
+        draft.change_run(thread=replace(draft.run.thread, labels=command.labels))
     return Reply()
 
 
@@ -125,7 +126,8 @@ def fork_thread(draft: Draft, command: ForkThread) -> Reply:
         return refused("THREAD_EXISTS", f"there is a thread {command.thread_id!r} already")
     message = f"forked from {command.forked_from} at message {command.at}"
     begin_event(draft, EventType.THREAD_WRITTEN, message, command.thread_id)
-    draft.change_run(thread=replace(thread, forked_from=command.forked_from, forked_at=command.at))
+    forked = {"forked_from": command.forked_from, "forked_at": command.at}
+    draft.change_run(thread=replace(thread, **forked, labels=command.labels))
     _put(draft, ThreadWrite(state=command.state))
     return Reply()
 

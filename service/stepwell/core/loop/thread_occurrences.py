@@ -30,6 +30,17 @@ class RunWrites(Record, frozen=True, kw_only=True):
     write: ThreadWrite
 
 
+class WriteToThread(Command, frozen=True, kw_only=True):
+    """Append messages to a thread, or set its state or its labels, from outside; the thread is made where it is missing."""
+
+    thread_id: str
+    write: ThreadWrite = ThreadWrite()
+    labels: dict[str, str] | None = None
+    """All of its labels from now on. None: they stay as they are."""
+    expected_state: int = -1
+    """Write only if the state has this version, 0 if it was never set; -1: at any version."""
+
+
 class ForkThread(Command, frozen=True, kw_only=True):
     """Make a thread from another one; its messages are copied after that."""
 
@@ -40,6 +51,8 @@ class ForkThread(Command, frozen=True, kw_only=True):
     """The number of the last message that is copied. 0: none, or, in a request, the last one."""
     state: Payload | None = None
     """The new thread's state. None: it is never set."""
+    labels: dict[str, str] = {}
+    """The labels of the other thread, which the new one has, too."""
 
 
 class CopyMessages(Record, frozen=True, kw_only=True):

@@ -69,3 +69,4 @@ class Thread(Record, frozen=True, kw_only=True):
     """The thread that it was made from as a fork."""
     forked_at: int = 0
     """The number of its messages that are that thread's. While it has fewer, they are being copied."""
+    labels: dict[str, str] = {}

@@ -203,6 +203,11 @@ class Servicer(OrchestratorServicer):
     ) -> pb.SetThreadStateResponse:
         return await threads.set_thread_state(self._deps.executor, request)
 
+    async def SetThreadLabels(
+        self, request: pb.SetThreadLabelsRequest, context: Context
+    ) -> pb.SetThreadLabelsResponse:
+        return await threads.set_thread_labels(self._deps.executor, request)
+
     async def ForkThread(
         self, request: pb.ForkThreadRequest, context: Context
     ) -> pb.ForkThreadResponse:

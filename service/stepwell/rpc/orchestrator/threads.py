@@ -1,10 +1,10 @@
-"""GetThread, ListThreads, ListThreadMessages, AppendToThread, SetThreadState, ForkThread, DeleteThread."""
+"""GetThread, ListThreads, ListThreadMessages, AppendToThread, SetThreadState, SetThreadLabels, ForkThread, DeleteThread."""
 
 from __future__ import annotations
 
 from stepwell.app import threads
-from stepwell.core.loop.occurrences import WriteToThread
-from stepwell.core.loop.thread_occurrences import ForkThread
+from stepwell.app.start import check_labels
+from stepwell.core.loop.thread_occurrences import ForkThread, WriteToThread
 from stepwell.core.port import RunQuery, Store
 from stepwell.core.records.model import Run
 from stepwell.core.records.threads import ThreadWrite, key_of, threads_of
@@ -40,8 +40,11 @@ async def list_threads(
     tenant_id = tenant()
     query = RunQuery(tenant_id=threads_of(tenant_id), cursor=cursor_of(tenant_id, request))
 
-    async def show(run: Run) -> types_pb2.Thread:
-        return await _message(executor.store, run)
+    labels = dict(request.labels)
+
+    async def show(run: Run) -> types_pb2.Thread | None:
+        wanted = labels.items() <= run.thread.labels.items()
+        return await _message(executor.store, run) if wanted else None
 
     shown, after = await read_page(rows_of(executor.store, query), show, size_of(request))
     return pb.ListThreadsResponse(
@@ -98,6 +101,21 @@ async def set_thread_state(
     return pb.SetThreadStateResponse(thread=thread, changed=changed)
 
 
+async def set_thread_labels(
+    executor: Executor, request: pb.SetThreadLabelsRequest
+) -> pb.SetThreadLabelsResponse:
+    """Set all labels of a thread."""
+    labels = dict(request.labels)
+    check_labels(labels)
+    command = WriteToThread(
+        thread_id=request.thread_id,
+        labels=labels,
+        on_behalf_of=request.on_behalf_of,
+    )
+    thread, changed = await _write(executor, command, request.request_id)
+    return pb.SetThreadLabelsResponse(thread=thread, changed=changed)
+
+
 async def fork_thread(executor: Executor, request: pb.ForkThreadRequest) -> pb.ForkThreadResponse:
     """Make a thread with the messages of another one up to a number."""
     command = ForkThread(
@@ -150,6 +168,7 @@ async def _message(store: Store, run: Run) -> types_pb2.Thread:
         starts=thread.joined,
         forked_from=thread.forked_from,
         forked_at=thread.forked_at,
+        labels=thread.labels,
     )
     message.created_time.FromMicroseconds(run.created_us)
     return message

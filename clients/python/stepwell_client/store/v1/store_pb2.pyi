@@ -245,7 +245,14 @@ class Run(_message.Message):
     def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.RunStatus, str]] = ..., phase: _Optional[_Union[_types_pb2.Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[_types_pb2.Counts, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[_types_pb2.BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[_types_pb2.PauseReason, str]] = ..., finish_reason: _Optional[_Union[_types_pb2.FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[_types_pb2.AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Iterable[_Union[_types_pb2.Wait, _Mapping]]] = ..., signals: _Optional[_Union[Signals, _Mapping]] = ..., letters: _Optional[_Union[Letters, _Mapping]] = ..., children: _Optional[int] = ..., waits_for_thread: bool = ..., thread: _Optional[_Union[Thread, _Mapping]] = ...) -> None: ...
 
 class Thread(_message.Message):
-    __slots__ = ("working", "joined", "messages", "bytes", "state", "taken", "forked_from", "forked_at")
+    __slots__ = ("working", "joined", "messages", "bytes", "state", "taken", "forked_from", "forked_at", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     WORKING_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -254,6 +261,7 @@ class Thread(_message.Message):
     TAKEN_FIELD_NUMBER: _ClassVar[int]
     FORKED_FROM_FIELD_NUMBER: _ClassVar[int]
     FORKED_AT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     working: str
     joined: int
     messages: int
@@ -262,7 +270,8 @@ class Thread(_message.Message):
     taken: int
     forked_from: str
     forked_at: int
-    def __init__(self, working: _Optional[str] = ..., joined: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[int] = ..., taken: _Optional[int] = ..., forked_from: _Optional[str] = ..., forked_at: _Optional[int] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, working: _Optional[str] = ..., joined: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[int] = ..., taken: _Optional[int] = ..., forked_from: _Optional[str] = ..., forked_at: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Letters(_message.Message):
     __slots__ = ("first", "next")
