@@ -43,7 +43,7 @@ COMMANDS: dict[str, str] = {
     "signal": "Send a run a signal.",
     "signals": "List the signals that a run keeps, oldest first.",
     "threads": "List threads, newest first.",
-    "thread": "Show a thread with its newest messages, fork it, or delete it.",
+    "thread": "Show a thread and its messages, follow, fork or delete it.",
     "cancel": "Cancel a run for good.",
     "resolve": "Tell the outcome of a task whose outcome is unknown.",
     "retry": "Run a task again that failed or was skipped.",

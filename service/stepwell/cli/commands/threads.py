@@ -92,7 +92,9 @@ def thread(
     on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
-    """Show a thread with its newest messages, follow it, fork it, or delete it. With --label: give it these labels first.
+    """Show a thread and its messages, follow, fork or delete it.
+
+    With --label, it is given these labels before that.
 
     Its runs: `stepwell ls --label stepwell.thread=ID`.
     """
