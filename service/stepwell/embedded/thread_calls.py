@@ -12,22 +12,27 @@ from stepwell.embedded.drive import lent_executor
 from stepwell.embedded.driver_stores import TENANT, AnyStore, acquire, release
 from stepwell.embedded.transport import client_error
 from stepwell.rpc.caller import set_caller
-from stepwell.rpc.orchestrator import threads as methods
 from stepwell.runtime import SystemRuntime
 from stepwell.wire.validate import check
 from stepwell_client.internal import Calls, ThreadHandle, list_threads
 from stepwell_client.records import Thread
 
-_METHODS: dict[str, Any] = {
-    "GetThread": methods.get_thread,
-    "ListThreads": methods.list_threads,
-    "ListThreadMessages": methods.list_thread_messages,
-    "AppendToThread": methods.append_to_thread,
-    "SetThreadState": methods.set_thread_state,
-    "SetThreadLabels": methods.set_thread_labels,
-    "ForkThread": methods.fork_thread,
-    "DeleteThread": methods.delete_thread,
-}
+
+def _methods() -> dict[str, Any]:
+    """Return the functions of the service that do the calls."""
+    # Needs the server's settings, which an embedded run without these calls doesn't load.
+    from stepwell.rpc.orchestrator import threads as methods  # noqa: PLC0415 - see above
+
+    return {
+        "GetThread": methods.get_thread,
+        "ListThreads": methods.list_threads,
+        "ListThreadMessages": methods.list_thread_messages,
+        "AppendToThread": methods.append_to_thread,
+        "SetThreadState": methods.set_thread_state,
+        "SetThreadLabels": methods.set_thread_labels,
+        "ForkThread": methods.fork_thread,
+        "DeleteThread": methods.delete_thread,
+    }
 
 
 class _StoreCalls(Calls):
@@ -46,7 +51,7 @@ class _StoreCalls(Calls):
             try:
                 async with lent_executor(store, self._runtime) as executor:
                     set_caller(self._principal)
-                    return await _METHODS[method](executor, request)
+                    return await _methods()[method](executor, request)
             finally:
                 await release(self._store, store)
         except StepwellError as error:
