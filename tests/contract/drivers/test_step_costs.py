@@ -7,7 +7,7 @@ reason only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -87,6 +87,14 @@ def steps(many: int, run_id: str = "00000000-0000-4000-8000-000000000001") -> li
     """Return the first commits of a run of fifty tasks: its start, and then its steps."""
     found = chain(50, run_id=run_id, result=RESULT)
     return [next(found) for _ in range(many + 1)]
+
+
+@pytest.fixture
+async def store(place: File | Place) -> AsyncIterator[SqlStore]:
+    """Yield a store that writes over one link, on which statements are counted."""
+    opened = await (place.open(pool_size="2") if isinstance(place, Place) else place.open())
+    yield opened
+    await opened.close()
 
 
 async def stored_bytes(place: File | Place) -> int:
