@@ -210,6 +210,8 @@ class Letters:
                 return SignalSent(question_id=question_id, failure=failure)
             case RunEnded(question_id=question_id):
                 held = self._held(key)
+                if held is not None and number >= held.run.letters.next:
+                    held = None  # Another replica has written the letter, and what is in memory is older.
                 run = held.run if held is not None else await self._store.get_run(*key)
                 if run is None or not run.ended:
                     return None  # It was resumed: its next end has a letter of its own.

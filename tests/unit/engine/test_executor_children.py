@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -249,6 +250,23 @@ async def test_a_replica_that_dies_between_two_commits_loses_no_letter(commits: 
         assert child.status is RunStatus.SUCCEEDED
         assert [await undelivered(world, one) for one in (RUN, child.spec.run_id)] == [0, 0]
         assert (await world.run()).usage.input_tokens == 5
+
+
+async def test_a_replica_that_is_behind_a_child_delivers_its_end() -> None:
+    async with executor_world() as world:
+        executor, worker = await world.serving(credits=3)
+        await world.start(executor, chain("a"))
+        await worker.deliver(await worker.next(), waits(kid=CHILD))
+        child_id = (await worker.next()).run.run_id
+        _, dying = world.mortal(commits=1)
+        with suppress(StoreUnavailable):
+            await dying.executor.send(TENANT, child_id, Cancel())
+        assert await undelivered(world, child_id) == 1
+        await world.succeed(dying.executor)
+        for _ in range(10):
+            world.pass_time(1_000)
+            await turns(50)
+        assert ends_in(await worker.next())["kid"].status == "CANCELLED"
 
 
 async def step(worker: FakeWorker, assignment: Assignment, ran: list[str]) -> bool:
