@@ -325,7 +325,7 @@ class Drive:
             stands_still = False
             try:
                 run = await read_run(executor.store, self.tenant_id, self.run_id)
-                stands_still = run.status in _STANDS_STILL and not await _children_go_on(
+                stands_still = run.status in _STANDS_STILL and not await _goes_on_later(
                     executor.store, run
                 )
                 if run.ended or (stands_still and not worker.is_busy):
@@ -341,13 +341,17 @@ class Drive:
                 pass
 
 
-async def _children_go_on(store: Store, run: Run) -> bool:
-    """Return whether a run waits for child runs of which one is working, or has yet to report its end."""
+async def _goes_on_later(store: Store, run: Run) -> bool:
+    """Return whether a waiting run waits for child runs that work or have yet to report their end, or waits no more."""
     if run.blocked_on is not BlockedKind.CHILD:
         return False
-    query = RunQuery(tenant_id=run.spec.tenant_id, labels={ROOT_LABEL: run.spec.run_id})
+    tenant_id, run_id = run.spec.tenant_id, run.spec.run_id
+    query = RunQuery(tenant_id=tenant_id, labels={ROOT_LABEL: run_id})
     tree = [run] + [one async for one in every_row(store, query)]
-    return any(
+    if any(
         one.letters.first < one.letters.next or not (one.ended or one.status in _STANDS_STILL)
         for one in tree
-    )
+    ):
+        return True
+    # A child may have ended, and its parent gone on, after the parent was read.
+    return (await read_run(store, tenant_id, run_id)).version != run.version

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from stepwell.embedded import Orchestrator
+from stepwell.app.runs import read_run
+from stepwell.core.port import Store
+from stepwell.core.records.model import Run
+from stepwell.core.records.states import BlockedKind
+from stepwell.embedded import Orchestrator, drive
 from stepwell_client import Agent, RunStatus, Task, TaskContext
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
@@ -49,6 +53,27 @@ async def test_step_goes_on_with_the_result_of_its_child(kept: bool, tmp_path: P
     assert result.status is RunStatus.SUCCEEDED
     assert result.value == {"a": {"facts": "all about bees"}}
     assert len(family.children) == 1
+
+
+async def test_run_that_goes_on_after_it_was_read_does_not_stand_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its child ends between the read of the run, which waits for it, and the read of the tree."""
+    old: list[Run] = []
+
+    async def read_early(store: Store, tenant_id: str, run_id: str) -> Run:
+        run = await read_run(store, tenant_id, run_id)
+        if run.blocked_on is BlockedKind.CHILD and run.letters.first == run.letters.next:
+            old.append(run)
+            while not (await read_run(store, tenant_id, run_id)).ended:
+                await asyncio.sleep(0)
+        return run
+
+    monkeypatch.setattr(drive, "read_run", read_early)
+    result = await Orchestrator("a page", Family().agent, plan=PLAN).run()
+
+    assert len(old) == 1
+    assert result.status is RunStatus.SUCCEEDED
 
 
 async def test_result_of_a_child_has_bytes_as_its_task_returned_them() -> None:
