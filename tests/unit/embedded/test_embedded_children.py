@@ -15,6 +15,7 @@ from stepwell.core.records.model import Run
 from stepwell.core.records.states import BlockedKind
 from stepwell.embedded import Orchestrator, drive
 from stepwell_client import Agent, RunStatus, Task, TaskContext
+from tests.support.patience import until
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -62,11 +63,13 @@ async def test_run_that_goes_on_after_it_was_read_does_not_stand_still(
     old: list[Run] = []
 
     async def read_early(store: Store, tenant_id: str, run_id: str) -> Run:
+        async def has_ended() -> bool:
+            return (await read_run(store, tenant_id, run_id)).ended
+
         run = await read_run(store, tenant_id, run_id)
         if run.blocked_on is BlockedKind.CHILD and run.letters.first == run.letters.next:
             old.append(run)
-            while not (await read_run(store, tenant_id, run_id)).ended:
-                await asyncio.sleep(0)
+            await until(has_ended)
         return run
 
     monkeypatch.setattr(drive, "read_run", read_early)

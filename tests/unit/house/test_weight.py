@@ -32,7 +32,7 @@ BUDGET = {
     "service/stepwell/cli": 6_100,
     "service/stepwell/console": 1_084,
     "service/stepwell/core": 8_258,
-    "service/stepwell/embedded": 1_877,
+    "service/stepwell/embedded": 1_880,
     "service/stepwell/engine": 4_398,
     "service/stepwell/rpc": 4_730,
     "service/stepwell/schemas": 400,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_721,
     "tests/simulation": 5_919,
     "tests/support": 2_940,
-    "tests/unit": 19_032,
+    "tests/unit": 19_053,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
