@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.occurrences import AnyCommand, Fork, Start, StartInThread
@@ -12,6 +14,7 @@ from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import errors
 from stepwell.core.records.model import Run
 from stepwell.engine.executor import Executor
+from stepwell.engine.step_journal import first_entries
 
 _NOT_FOUND = frozenset({"TASK_NOT_FOUND"})
 """Reasons for which the loop refuses a command about something that the run doesn't have."""
@@ -76,6 +79,10 @@ async def decide(
     now_us = loaded.now_us if loaded else 0
     context = Context(now_us=now_us or executor.now_us(), seed=0, lease_ms=executor.config.lease_ms)
     transition = advance(state, [command], context)
+    while transition.asked_pages:
+        pages = {one: await first_entries(executor.store, one) for one in transition.asked_pages}
+        context = replace(context, pages={**context.pages, **pages})
+        transition = advance(state, [command], context)
     return loaded.run if loaded else None, transition.replies[0]
 
 

@@ -28,13 +28,13 @@ BUDGET = {
     "examples": 2_779,
     "scripts": 2_293,
     "service/stepwell": 306,
-    "service/stepwell/app": 1_040,
+    "service/stepwell/app": 1_046,
     "service/stepwell/cli": 6_100,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_258,
+    "service/stepwell/core": 8_303,
     "service/stepwell/embedded": 1_880,
     "service/stepwell/engine": 4_398,
-    "service/stepwell/rpc": 4_730,
+    "service/stepwell/rpc": 4_731,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
     "service/stepwell/watch": 727,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_721,
     "tests/simulation": 5_919,
     "tests/support": 2_940,
-    "tests/unit": 19_053,
+    "tests/unit": 19_121,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -8,7 +8,6 @@ notifies anybody. A run is resumed by loading and advancing it, and there is no 
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -21,6 +20,7 @@ from stepwell.core.loop import (
     leases,
     opening,
     questions,
+    request_ids,
     resolution,
     run_commands,
     signals,
@@ -68,9 +68,9 @@ from stepwell.core.loop.thread_occurrences import (
     RunLeft,
     RunWrites,
 )
-from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
+from stepwell.core.loop.transition import Reply, ReplyStatus, Transition, refused
 from stepwell.core.records.errors import VersionChanged, version_changed
-from stepwell.core.records.model import RequestRecord, Run
+from stepwell.core.records.model import Run
 
 
 def advance(state: RunState, occurrences: Sequence[Occurrence], context: Context) -> Transition:
@@ -185,20 +185,9 @@ def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
 
 def _apply_once(draft: Draft, command: AnyCommand) -> Reply:
     """Apply a command with a request id, unless the run has executed that request before."""
-    known = draft.state.requests.get(command.request_id)
-    if known is not None:
-        if hmac.compare_digest(known.fingerprint, command.fingerprint):
-            return UNCHANGED
-        return refused(
-            "REQUEST_ID_REUSED",
-            f"request_id {command.request_id!r} was used before for another request; "
-            "use a new one for a new request",
-        )
+    if (known := request_ids.known(draft, command)) is not None:
+        return known
     reply = _apply_command(draft, command)
     if reply.status is ReplyStatus.ACCEPTED:
-        draft.request = RequestRecord(
-            request_id=command.request_id,
-            fingerprint=command.fingerprint,
-            version=draft.version,
-        )
+        request_ids.note(draft, command)
     return reply

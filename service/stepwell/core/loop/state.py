@@ -11,6 +11,7 @@ from stepwell.core.port import Commit, Lease, Loaded, OpenExecution
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.journal import Totals
+from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import (
     Execution,
     Plan,
@@ -107,7 +108,7 @@ class RunState:
         for question in loaded.questions:
             self._put_question(question)
         for record in loaded.requests:
-            self.requests[record.request_id] = record
+            self._put_request(record)
 
     def apply(self, commit: Commit) -> None:
         """Apply an acknowledged commit."""
@@ -126,7 +127,7 @@ class RunState:
         if commit.checkpoint is not None:
             self.checkpoint = replace(commit.checkpoint, base=b"")
         if commit.request is not None:
-            self.requests[commit.request.request_id] = commit.request
+            self._put_request(commit.request)
 
     def rebuild_indexes(self) -> None:
         """Derive the indexes from the rows; changes keep them up to date afterwards."""
@@ -240,6 +241,12 @@ class RunState:
             self.runnable[task_id] = None
         else:
             self.runnable.pop(task_id, None)
+
+    def _put_request(self, record: RequestRecord) -> None:
+        """Keep the newest, as many as a store loads."""
+        self.requests[record.request_id] = record
+        if len(self.requests) > REQUESTS_KEPT_MAX:
+            del self.requests[next(iter(self.requests))]
 
     def _put_question(self, question: Question) -> None:
         is_child = question.kind is QuestionKind.CHILD

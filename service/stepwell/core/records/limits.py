@@ -112,7 +112,7 @@ PREVIOUS_FAILURE_BYTES_MAX = 64 * 1024
 """The failure of the attempt before in an assignment; a longer one is cut."""
 CREDITS_MAX = 1_000
 REQUESTS_KEPT_MAX = 256
-"""Request ids of commands that a run or a thread remembers, the newest ones."""
+"""Request ids of commands that are loaded with a run or a thread, the newest ones; older ones are looked up."""
 
 WAIT_MS_MAX = 5 * 60 * 1000
 PROGRESS_INTERVAL_MS_MIN = 1_000

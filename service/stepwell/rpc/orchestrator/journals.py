@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.app.runs import read_run
-from stepwell.core.loop import letters, signals
+from stepwell.core.loop import letters, request_ids, signals
 from stepwell.core.port import JournalQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, Violation
@@ -54,7 +54,8 @@ async def list_journal(
     )
 
     async def show(stored: StoredEntry) -> types_pb2.StoredEntry | None:
-        if stored.journal in (letters.JOURNAL, signals.JOURNAL):
+        own = stored.journal in (letters.JOURNAL, signals.JOURNAL)
+        if own or stored.journal.startswith(request_ids.JOURNALS):
             return None  # No step's.
         # ListMessages returns the messages; those of one entry may fill a response.
         entry = replace(stored.entry, messages=())
