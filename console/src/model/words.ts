@@ -211,6 +211,7 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.JOURNAL_RENEWED]: "its journal begins anew",
   [EventType.JOURNAL_FORGOTTEN]: "forgot a call",
   [EventType.CHILD_ENDED]: "a child run ended",
+  [EventType.PLACE_CHANGED]: "a run above it was deleted",
   [EventType.RUN_JOINED]: "a run joined",
   [EventType.RUN_LEFT]: "a run left",
   [EventType.RUN_LET_GO]: "its thread lets it work",

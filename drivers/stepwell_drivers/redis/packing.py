@@ -137,7 +137,7 @@ class _Packing:
         """Pack the rows of which a commit has at most one."""
         commit = self._commit
         self._write("run", run_row(commit.run))
-        if commit.version == 1:
+        if commit.version == 1 or commit.changes_spec:
             self._write("spec", encoded(commit.run.spec))
         if commit.input is not None:
             self._write("input", encoded(commit.input))

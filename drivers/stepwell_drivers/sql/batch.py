@@ -157,6 +157,14 @@ class Batch:
             run.ended_us,
             run_state(run),
         )
+        spec = run.spec
+        if commit.version == 1 or commit.changes_spec:
+            self._specs.append(
+                (
+                    *(run_key, spec.priority, to_json(spec), input_params(commit.input)),
+                    *bytes_of(commit.input),
+                )
+            )
         if commit.version > 1:
             birth = self._births.get(run_key)
             if birth is None:
@@ -164,18 +172,11 @@ class Batch:
             else:
                 self._births[run_key] = birth[: -len(moving)] + moving
             return
-        spec = run.spec
         tenant_id, run_id = commit.tenant_id, commit.run_id
         uuid = uuid_of(run_id) or uuid_drawn(tenant_id, run_id, commit.commit_id)
         self._births[run_key] = (
             *(run_key, tenant_id, run_id, spec.pipeline_id, spec.queue, spec.executor_id),
             *(spec.parent_run_id, uuid, *moving),
-        )
-        self._specs.append(
-            (
-                *(run_key, spec.priority, to_json(spec), input_params(commit.input)),
-                *bytes_of(commit.input),
-            )
         )
 
     def _add_plan(self, commit: Commit, plan: Plan, run_key: int) -> frozenset[str]:

@@ -63,7 +63,7 @@ class Rows:
     runs: list[Values] = field(default_factory=list[Values])
     """INSERT of RUN_NEW; a row that conflicts with another, by its name or its UUID, is left out."""
     run_specs: list[Values] = field(default_factory=list[Values])
-    """INSERT of RUN_SPEC."""
+    """INSERT of RUN_SPEC, of a run that is there UPDATE of its `spec`."""
     moved_runs: list[Values] = field(default_factory=list[Values])
     """UPDATE of RUN_MOVED by `run_key`."""
     plans: list[Values] = field(default_factory=list[Values])

@@ -39,7 +39,7 @@ from sqlalchemy.types import TypeEngine
 
 from stepwell_drivers.sql.defaults import Transaction
 
-REVISIONS: tuple[str, ...] = ("0008", "0009")
+REVISIONS: tuple[str, ...] = ("0008", "0009", "0010")
 """The schema's versions, oldest first; migrations of these names lead to each."""
 
 ENDED = "(status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED')"

@@ -135,6 +135,8 @@ class Commit(Record, frozen=True, kw_only=True):
     A store that lost what it had acknowledged may have another one there by now.
     """
     run: Run
+    changes_spec: bool = False
+    """The run's `spec` replaces the stored one, of which only `labels` and `child_of` may differ."""
     input: Payload | None = None
     """The run's input; with version 1 only."""
     plan: Plan | None = None

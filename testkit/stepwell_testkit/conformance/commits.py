@@ -17,7 +17,8 @@ from stepwell.core.port import (
     Store,
     TaskQuery,
 )
-from stepwell.core.records.model import Payload, Run
+from stepwell.core.records.family import ChildOf
+from stepwell.core.records.model import Payload, Run, RunSpec
 from stepwell.core.records.states import (
     ExecutionStatus,
     RunStatus,
@@ -240,6 +241,23 @@ class TestRows(Cases):
     async def test_the_input_that_came_with_the_birth_stays(self, store: Store) -> None:
         first = await ask.must(store, b.created(input=Payload(data=b"in")))
         await ask.must(store, b.step(first))
+        found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY])
+        assert [stored.payload for stored in found] == [Payload(data=b"in")]
+
+    @promises("Commit.changes_spec", "The run's `spec` replaces the stored one, of which only")
+    async def test_a_changed_specification_is_read_and_the_input_stays(self, store: Store) -> None:
+        child_of = ChildOf(run_id="parent", root_run_id="parent", depth=1)
+        spec = RunSpec(tenant_id=b.TENANT, run_id=b.RUN, goal="go", child_of=child_of)
+        first = await ask.must(store, b.created(spec=spec, input=Payload(data=b"in")))
+        changed = replace(spec, labels={"a": "b"}, child_of=ChildOf())
+        moving = b.step(first, run=replace(first.run, spec=changed))
+        second = await ask.must(store, replace(moving, changes_spec=True))
+        await ask.must(store, b.step(second))
+        run = await store.get_run(b.TENANT, b.RUN)
+        assert run is not None
+        assert run.spec == changed
+        for since in (0, 1, 2):
+            assert (await ask.loaded(store, since=since)).run.spec == changed, since
         found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY])
         assert [stored.payload for stored in found] == [Payload(data=b"in")]
 

@@ -126,6 +126,16 @@ class TestFilters(Cases):
             assert await ask.run_ids(store, replace(query, labels={key: value})) == ["odd"]
         assert await ask.run_ids(store, replace(query, labels={"te": "x"})) == []
 
+    @promises("RunQuery.labels", "All of them must match.")
+    async def test_runs_are_found_by_changed_labels(self, store: Store) -> None:
+        spec = RunSpec(tenant_id=b.TENANT, run_id=b.RUN, labels={"up": "a"})
+        first = await ask.must(store, b.created(spec=spec))
+        run = replace(first.run, spec=replace(spec, labels={"up": "b"}))
+        await ask.must(store, replace(b.step(first, run=run), changes_spec=True))
+        query = RunQuery(tenant_id=b.TENANT)
+        assert await ask.run_ids(store, replace(query, labels={"up": "a"})) == []
+        assert await ask.run_ids(store, replace(query, labels={"up": "b"})) == [b.RUN]
+
 
 async def _create(
     store: Store, factory: StoreFactory, run_id: str, *, spec: RunSpec | None = None

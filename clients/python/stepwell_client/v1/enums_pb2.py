@@ -587,6 +587,8 @@ class EventType(Word):
     """An event of a thread: messages were appended, or its state was set. Or an event of a run: an outcome did so to its thread,
     `execution_id`, `task_id`. `message`: how many messages, and whether the state.
     """
+    PLACE_CHANGED = 51
+    """A run above this one is deleted: this one has no parent any more, or another root. `message`: the id of the root of its tree."""
 
 
 class VersionMatch(Word):

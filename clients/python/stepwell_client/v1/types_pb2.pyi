@@ -244,6 +244,7 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_RUN_LET_GO: _ClassVar[EventType]
     EVENT_TYPE_RUN_STEERED: _ClassVar[EventType]
     EVENT_TYPE_THREAD_WRITTEN: _ClassVar[EventType]
+    EVENT_TYPE_PLACE_CHANGED: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -438,6 +439,7 @@ EVENT_TYPE_RUN_LEFT: EventType
 EVENT_TYPE_RUN_LET_GO: EventType
 EVENT_TYPE_RUN_STEERED: EventType
 EVENT_TYPE_THREAD_WRITTEN: EventType
+EVENT_TYPE_PLACE_CHANGED: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch

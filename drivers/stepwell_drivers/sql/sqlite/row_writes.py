@@ -109,7 +109,7 @@ class _EndExecutions(Update):
 
 
 _insert_runs = Insert(schema.runs, cols.RUN_NEW, key=("tenant_id", "run_id"))
-_insert_specs = Insert(schema.run_specs, cols.RUN_SPEC)
+_put_specs = Insert(schema.run_specs, cols.RUN_SPEC, key=("run_key",), replaced=("spec",))
 _pick_runs = Pick(schema.runs, ("tenant_id", "run_id"), ("tenant_id", "run_id"))
 _move_runs = Update(schema.runs, ("run_key",), cols.RUN_MOVING)
 _move_staying_runs = Update(schema.runs, ("run_key",), _STAYING)
@@ -170,7 +170,7 @@ def write(link: Link, rows: Rows, before: Mapping[int, Facts]) -> None:
     """Write everything; `before` has the stored state of the runs that already existed."""
     if rows.runs:
         _write_new_runs(link, rows.runs)
-    _insert_specs.run(link, rows.run_specs)
+    _put_specs.run(link, rows.run_specs)
     _write_moved_runs(link, rows.moved_runs, before)
     _put_plans.run(link, rows.plans)
     _put_task_specs.run(link, rows.task_specs)

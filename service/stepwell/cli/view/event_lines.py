@@ -135,6 +135,7 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.STEP_SUSPENDED: _with_message("waits"),
     EventType.STEP_WOKEN: _with_message("goes on"),
     EventType.CHILD_ENDED: _with_message("child run ended"),
+    EventType.PLACE_CHANGED: _with_message("a run above it was deleted; the root is now"),
     EventType.RUN_JOINED: _with_message("a run joined"),
     EventType.RUN_LEFT: _with_message("a run left"),
     EventType.RUN_LET_GO: _with_message("its thread lets it work"),

@@ -641,7 +641,7 @@ class Event(_message.Message):
     def __init__(self, number: _Optional[int] = ..., version: _Optional[int] = ..., type: _Optional[_Union[_types_pb2.EventType, str]] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., question_id: _Optional[str] = ..., message: _Optional[str] = ..., run: _Optional[_Union[RunChange, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskChange, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[ExecutionChange, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., plan_revision: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class Commit(_message.Message):
-    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "questions", "events", "messages", "request", "follows", "checkpoint", "entries", "forgotten")
+    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "questions", "events", "messages", "request", "follows", "checkpoint", "entries", "forgotten", "changes_spec")
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -663,6 +663,7 @@ class Commit(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_SPEC_FIELD_NUMBER: _ClassVar[int]
     commit_id: str
     tenant_id: str
     run_id: str
@@ -684,7 +685,8 @@ class Commit(_message.Message):
     checkpoint: StoredCheckpoint
     entries: _containers.RepeatedCompositeFieldContainer[EntryWrite]
     forgotten: _containers.RepeatedCompositeFieldContainer[EntryWrite]
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[EntryWrite, _Mapping]]] = ...) -> None: ...
+    changes_spec: bool
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[EntryWrite, _Mapping]]] = ..., changes_spec: bool = ...) -> None: ...
 
 class EntryWrite(_message.Message):
     __slots__ = ("journal", "generation", "entry")
