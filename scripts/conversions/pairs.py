@@ -72,7 +72,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     # A plan draft is a message of its own; the loop's record has its tasks.
     Pair(occurrences.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
     Pair(occurrences.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
-    Pair(occurrences.Completed, worker_pb2.Outcome.Completed),
+    Pair(occurrences.Completed, worker_pb2.Outcome.Completed, renamed={"tasks": "more"}),
     Pair(occurrences.Failed, worker_pb2.Outcome.Failed),
     Pair(occurrences.NeedsAnswer, worker_pb2.Outcome.NeedsAnswer),
     Pair(occurrences.Released, worker_pb2.Outcome.Released),

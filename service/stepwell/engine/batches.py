@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from stepwell.core.loop.occurrences import (
     Command,
+    Completed,
     Delivery,
     Failed,
     Forget,
@@ -48,7 +49,7 @@ class Posted:
 
 
 def next_batch(inbox: deque[Posted]) -> list[Posted]:
-    """Pop the occurrences that can be decided together; a command, or a Forget, is decided alone."""
+    """Pop the occurrences that can be decided together; a command, a Forget, or a growth, is decided alone."""
     batch = [inbox.popleft()]
     extend(batch, inbox)
     return batch
@@ -118,4 +119,7 @@ def _question_bytes(question: NeedsAnswer) -> int:
 
 def _goes_alone(occurrence: Occurrence) -> bool:
     # A dropped call must be committed before the messages that its lease adds at its end are read.
+    if isinstance(occurrence, Delivery):
+        # A commit has one plan revision.
+        return isinstance(occurrence.result, Completed) and bool(occurrence.result.tasks)
     return isinstance(occurrence, Command | Start | StartInThread | Fork | Forget)

@@ -63,7 +63,7 @@ OF_LogsOfExecution_kind: Any = Numbers('LogsOfExecution.kind', {1: LogKind.LINE,
 OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 51: EventType.PLACE_CHANGED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_NeedsAnswer_on_expiry: Any = Numbers('NeedsAnswer.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
-OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK})
+OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK, 6: PlanTrigger.TASK})
 OF_Presence_kinds: Any = Numbers('Presence.kinds', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Question_kind: Any = Numbers('Question.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_Question_on_expiry: Any = Numbers('Question.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
@@ -147,7 +147,7 @@ TO_LogKind: Any = {'LINE': 1, 'CHUNK': 2, 'CUT': 3}
 TO_OnFailure: Any = {'FAIL_RUN': 1, 'SKIP_DEPENDENTS': 2, 'CONTINUE': 3}
 TO_PauseReason: Any = {'NONE': 1, 'REQUESTED': 2, 'BUDGET_EXHAUSTED': 3, 'NO_PROGRESS': 4, 'QUESTION_EXPIRED': 5, 'PARENT': 6}
 TO_Phase: Any = {'PLANNING': 1, 'EXECUTING': 2, 'REFLECTING': 3, 'SYNTHESIZING': 4, 'DONE': 5}
-TO_PlanTrigger: Any = {'PLANNED': 1, 'CONTINUED': 2, 'REPLANNED': 3, 'CALLER': 4, 'FORK': 5}
+TO_PlanTrigger: Any = {'PLANNED': 1, 'CONTINUED': 2, 'REPLANNED': 3, 'CALLER': 4, 'FORK': 5, 'TASK': 6}
 TO_QuestionKind: Any = {'APPROVAL': 1, 'VALUE': 2, 'CHOICE': 3, 'AUTH': 4, 'SIGNAL': 5, 'CHILD': 6}
 TO_QuestionStatus: Any = {'OPEN': 1, 'ANSWERED': 2, 'EXPIRED': 3, 'CANCELLED': 4}
 TO_RunStatus: Any = {'QUEUED': 1, 'RUNNING': 2, 'WAITING': 3, 'PAUSED': 4, 'SUCCEEDED': 5, 'FAILED': 6, 'CANCELLED': 7}
@@ -4099,6 +4099,8 @@ def fill_TaskSpec(r: TaskSpec, m: types_pb2.TaskSpec) -> None:
         c = m.child
         c.SetInParent()
         fill_ChildRun(v, c)
+    v = r.after_growth
+    if v: m.after_growth = v
 
 
 def read_TaskSpec(m: types_pb2.TaskSpec) -> TaskSpec:
@@ -4120,6 +4122,7 @@ def read_TaskSpec(m: types_pb2.TaskSpec) -> TaskSpec:
         idempotency_key=m.idempotency_key,
         reconcile=m.reconcile,
         child=read_ChildRun(m.child) if m.HasField("child") else None,
+        after_growth=m.after_growth,
     )
 
 
@@ -4212,7 +4215,11 @@ def checked_TaskSpec_child(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str 
     if not f: k['child'] = read_ChildRun(v)
 
 
-CHECKED_TaskSpec: dict[int, Callable[..., None]] = {1: checked_TaskSpec_task_id, 2: checked_TaskSpec_type, 3: checked_TaskSpec_title, 4: checked_TaskSpec_prompt, 5: checked_TaskSpec_role, 6: checked_TaskSpec_depends_on, 7: checked_TaskSpec_input, 8: checked_TaskSpec_retry, 9: checked_TaskSpec_attempt_timeout, 10: checked_TaskSpec_heartbeat_timeout, 16: checked_TaskSpec_idle_timeout, 11: checked_TaskSpec_total_timeout, 12: checked_TaskSpec_on_failure, 13: checked_TaskSpec_effect, 14: checked_TaskSpec_idempotency_key, 15: checked_TaskSpec_reconcile, 17: checked_TaskSpec_child}
+def checked_TaskSpec_after_growth(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
+    k['after_growth'] = v
+
+
+CHECKED_TaskSpec: dict[int, Callable[..., None]] = {1: checked_TaskSpec_task_id, 2: checked_TaskSpec_type, 3: checked_TaskSpec_title, 4: checked_TaskSpec_prompt, 5: checked_TaskSpec_role, 6: checked_TaskSpec_depends_on, 7: checked_TaskSpec_input, 8: checked_TaskSpec_retry, 9: checked_TaskSpec_attempt_timeout, 10: checked_TaskSpec_heartbeat_timeout, 16: checked_TaskSpec_idle_timeout, 11: checked_TaskSpec_total_timeout, 12: checked_TaskSpec_on_failure, 13: checked_TaskSpec_effect, 14: checked_TaskSpec_idempotency_key, 15: checked_TaskSpec_reconcile, 17: checked_TaskSpec_child, 18: checked_TaskSpec_after_growth}
 
 
 def checked_TaskSpec(m: types_pb2.TaskSpec, f: Faults, p: str = '') -> TaskSpec | None:
@@ -4624,11 +4631,16 @@ def fill_Completed(r: Completed, m: worker_pb2.Outcome.Completed) -> None:
         c = m.result
         c.SetInParent()
         fill_Payload(v, c)
+    v = r.tasks
+    if v:
+        a = m.more.tasks
+        for x in v: fill_TaskSpec(x, a.add())
 
 
 def read_Completed(m: worker_pb2.Outcome.Completed) -> Completed:
     return Completed(
         result=read_Payload(m.result) if m.HasField("result") else None,
+        tasks=tuple([read_TaskSpec(x) for x in m.more.tasks[:]]),
     )
 
 
@@ -6081,6 +6093,11 @@ def check_Outcome_Completed(m: worker_pb2.Outcome.Completed, p: str, f: Faults) 
     if m.HasField('result'):
         v = m.result
         check_Payload(v, p + 'result.', f)
+    if m.HasField('more'):
+        v = m.more
+        if v.ByteSize() > 3145728: f.add(p + 'more', f'{message_size(v)}; limit: 3 MiB', 'PLAN_INVALID')
+        else:
+            check_PlanDraft(v, p + 'more.', f)
     return None
 
 

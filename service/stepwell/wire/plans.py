@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.occurrences import Begin, Delivery, Planned, Reflected
+from stepwell.core.loop.occurrences import Begin, Completed, Delivery, Planned, Reflected
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import TaskSpec
@@ -115,6 +115,8 @@ def _place_in(item: Item) -> _Place | None:
     if isinstance(item, worker_pb2.Begin):
         return None
     kind = item.WhichOneof("result")
+    if kind == "completed" and item.completed.HasField("more"):
+        return _Place(item.completed.more, "completed.more")
     if kind == "planned":
         return _Place(item.planned.plan, "planned.plan")
     if kind == "reflected":
@@ -129,7 +131,9 @@ def _with_plan(
         return None
     place.draft.ClearField("tasks")
     delivery = _read(item, faults, checked=True)
-    if not isinstance(delivery, Delivery) or not isinstance(delivery.result, Planned | Reflected):
+    if not isinstance(delivery, Delivery) or not isinstance(
+        delivery.result, Completed | Planned | Reflected
+    ):
         return delivery
     return replace(delivery, result=replace(delivery.result, tasks=tasks))
 

@@ -20,6 +20,7 @@ from stepwell.embedded import Orchestrator, RunFailed, RunNotFound
 from stepwell_client import (
     Agent,
     Finish,
+    Grow,
     ReflectContext,
     Retry,
     RunStatus,
@@ -114,6 +115,37 @@ async def test_a_plan_with_the_agents_stages() -> None:
 
     assert (await Orchestrator("", agent, plan=plan).run()).run.reason == "enough"
     assert (await Orchestrator("", agent, plan=plan, stages=()).run()).run.reason == ""
+
+
+async def test_task_that_returns_grow_adds_tasks_and_others_are_refused() -> None:
+    agent = Agent("list")
+
+    @agent.task("list")
+    async def list_pages(ctx: TaskContext, names: list[str]) -> Grow:
+        return Grow([Task(f"page-{name}", "read", input=name) for name in names], len(names))
+
+    @agent.task("read")
+    def read_page(ctx: TaskContext, name: str) -> str:
+        return name.upper()
+
+    @agent.task("merge")
+    def merge_pages(ctx: TaskContext) -> dict[str, object]:
+        return dict(ctx.results)
+
+    plan = [
+        Task("list", "list", input=["a", "b"]),
+        Task("merge", "merge", depends_on=["list"], after_growth=True),
+    ]
+    result = await Orchestrator("", agent, plan=plan, stages=()).run()
+    assert result.run.plan_revision == 2
+    assert result.tasks["merge"].value == {"list": 2, "page-a": "A", "page-b": "B"}
+
+    @agent.synthesize
+    def answer(ctx: SynthesizeContext) -> Grow:
+        return Grow([Task("more")], "x")
+
+    with pytest.raises(RunFailed, match="only a task adds tasks to the plan"):
+        await Orchestrator("", agent, plan=plan).run()
 
 
 async def test_input_labels_and_limits_reach_the_run() -> None:
@@ -394,3 +426,14 @@ async def test_resume_at_a_mistyped_path_makes_no_file(tmp_path: Path) -> None:
         await Orchestrator.resume("gone", doubler(), store=f"sqlite:///{tmp_path / 'b.db'}")
 
     assert await asyncio.to_thread(os.listdir, tmp_path) == []
+
+
+async def test_growth_without_tasks_is_the_result_alone() -> None:
+    agent = Agent("list")
+
+    @agent.task("list")
+    def list_pages(ctx: TaskContext) -> Grow:
+        return Grow([], "none")
+
+    result = await Orchestrator("", agent, plan=[Task("list", "list")], stages=()).run()
+    assert (result.run.plan_revision, result.tasks["list"].value) == (1, "none")

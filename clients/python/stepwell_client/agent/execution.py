@@ -58,6 +58,7 @@ from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.clean_text import storable
 from stepwell_client.records.decisions import (
     Failure,
+    Grow,
     NeedsAnswer,
     NonRetryable,
     Release,
@@ -347,6 +348,11 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any, returns: Any)
         outcome.reflected.CopyFrom(reflected(value))
     elif kind == StepKind.RECONCILE:
         outcome.reconciled.CopyFrom(reconciled(value))
+    elif isinstance(value, Grow):
+        if kind != StepKind.TASK:
+            raise TypeError("only a task adds tasks to the plan")
+        outcome.completed.more.CopyFrom(plan_draft(value.tasks))
+        encode_into(value.result, Any, outcome.completed.result)
     else:
         outcome.completed.SetInParent()
         encode_into(value, returns, outcome.completed.result)
@@ -411,7 +417,7 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
     size = outcome.ByteSize()
     if size <= PAYLOAD_BYTES_MAX:
         return
-    for plan in (outcome.planned.plan, outcome.reflected.plan):
+    for plan in (outcome.planned.plan, outcome.reflected.plan, outcome.completed.more):
         if plan.ByteSize() > PLAN_BYTES_MAX:
             problem = f"the plan has {plan.ByteSize():,} bytes; {PLAN_BYTES_MAX:,} is the most"
             # Another attempt may return a smaller plan.

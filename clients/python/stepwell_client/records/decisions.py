@@ -1,6 +1,6 @@
 """Decisions of an agent's function, returned or raised instead of a plain value.
 
-A reflection returns Finish, Continue or Replan. A reconcile function returns Done, NotDone or
+A task may return Grow. A reflection returns Finish, Continue or Replan. A reconcile function returns Done, NotDone or
 Undecided. Any step may raise Failure, NonRetryable (a Failure that is not retried) or Release; a
 task also NeedsAnswer. Any other exception is also a failure, whose kind is the name of its class.
 """
@@ -39,6 +39,20 @@ class Replan:
     """Run the plan function again, which reads the reason from `ctx.reason`."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """A task's result, with tasks to add to the plan in force, in the same commit.
+
+    They may depend on this task, on others of the plan and on one another. A task that the plan has with the same
+    definition stays; one that it has with another definition makes the growth invalid, and the attempt fails as
+    PLAN_INVALID. Tasks with `after_growth` that depend on this task, and have not begun, wait for what is added.
+    """
+
+    tasks: PlanLike
+    result: object = None
+    """Any value that a task may return."""
 
 
 Decision = Finish | Continue | Replan

@@ -182,6 +182,8 @@ class Task(Record):
     result. No worker gets the task, so it has no type, role, effect, key, heartbeat or idle time-out. A retry starts
     another child. The child's input is the task's or, where the task depends on others, `{"input": …, "results": {…},
     "failures": {…}}`, these two by task."""
+    after_growth: bool = False
+    """Depend also on the tasks that those of `depends_on`, and these in turn, add by `Grow`."""
 
     def fill(self, spec: types_pb2.TaskSpec) -> None:
         """Write the task into an empty message; leave out the server's defaults."""
@@ -221,6 +223,8 @@ class Task(Record):
             spec.idempotency_key = self.idempotency_key
         if self.reconcile:
             spec.reconcile = True
+        if self.after_growth:
+            spec.after_growth = True
         if self.run is not None:
             spec.child.CopyFrom(self.run.message())
 

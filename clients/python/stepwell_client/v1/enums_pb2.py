@@ -254,6 +254,8 @@ class PlanTrigger(Word):
     """It came with the start of the run."""
     FORK = 5
     """It came with a fork."""
+    TASK = 6
+    """A task's outcome added tasks to the plan in force."""
 
 
 class BlockedKind(Word):

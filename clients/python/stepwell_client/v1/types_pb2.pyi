@@ -142,6 +142,7 @@ class PlanTrigger(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PLAN_TRIGGER_REPLANNED: _ClassVar[PlanTrigger]
     PLAN_TRIGGER_CALLER: _ClassVar[PlanTrigger]
     PLAN_TRIGGER_FORK: _ClassVar[PlanTrigger]
+    PLAN_TRIGGER_TASK: _ClassVar[PlanTrigger]
 
 class BlockedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -355,6 +356,7 @@ PLAN_TRIGGER_CONTINUED: PlanTrigger
 PLAN_TRIGGER_REPLANNED: PlanTrigger
 PLAN_TRIGGER_CALLER: PlanTrigger
 PLAN_TRIGGER_FORK: PlanTrigger
+PLAN_TRIGGER_TASK: PlanTrigger
 BLOCKED_KIND_UNSPECIFIED: BlockedKind
 BLOCKED_KIND_NONE: BlockedKind
 BLOCKED_KIND_WORKER: BlockedKind
@@ -561,7 +563,7 @@ class WorkerVersion(_message.Message):
     def __init__(self, match: _Optional[_Union[VersionMatch, str]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("task_id", "type", "title", "prompt", "role", "depends_on", "input", "retry", "attempt_timeout", "heartbeat_timeout", "total_timeout", "on_failure", "effect", "idempotency_key", "reconcile", "idle_timeout", "child")
+    __slots__ = ("task_id", "type", "title", "prompt", "role", "depends_on", "input", "retry", "attempt_timeout", "heartbeat_timeout", "total_timeout", "on_failure", "effect", "idempotency_key", "reconcile", "idle_timeout", "child", "after_growth")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -579,6 +581,7 @@ class TaskSpec(_message.Message):
     RECONCILE_FIELD_NUMBER: _ClassVar[int]
     IDLE_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     CHILD_FIELD_NUMBER: _ClassVar[int]
+    AFTER_GROWTH_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     type: str
     title: str
@@ -596,7 +599,8 @@ class TaskSpec(_message.Message):
     reconcile: bool
     idle_timeout: _duration_pb2.Duration
     child: ChildRun
-    def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ..., reconcile: bool = ..., idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., child: _Optional[_Union[ChildRun, _Mapping]] = ...) -> None: ...
+    after_growth: bool
+    def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ..., reconcile: bool = ..., idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., child: _Optional[_Union[ChildRun, _Mapping]] = ..., after_growth: bool = ...) -> None: ...
 
 class ChildRun(_message.Message):
     __slots__ = ("pipeline_id", "queue", "goal", "labels", "max_iterations", "budget", "follow_pauses", "reflect_on")

@@ -303,10 +303,12 @@ class Outcome(_message.Message):
         reason: str
         def __init__(self, plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
     class Completed(_message.Message):
-        __slots__ = ("result",)
+        __slots__ = ("result", "more")
         RESULT_FIELD_NUMBER: _ClassVar[int]
+        MORE_FIELD_NUMBER: _ClassVar[int]
         result: _types_pb2.Payload
-        def __init__(self, result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
+        more: _types_pb2.PlanDraft
+        def __init__(self, result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., more: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ...) -> None: ...
     class Reflected(_message.Message):
         __slots__ = ("decision", "plan", "reason")
         DECISION_FIELD_NUMBER: _ClassVar[int]

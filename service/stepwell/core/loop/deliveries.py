@@ -21,7 +21,7 @@ from stepwell.core.loop.occurrences import (
 )
 from stepwell.core.loop.opening import refusal
 from stepwell.core.loop.phases import drop_rest, enter_phase, finish_iteration, succeed
-from stepwell.core.loop.plans import accept_plan, plan_violations
+from stepwell.core.loop.plans import accept_growth, accept_plan, grown, plan_violations
 from stepwell.core.loop.questions import ask
 from stepwell.core.loop.receipts import receipt_of
 from stepwell.core.loop.resolution import reconciled
@@ -30,7 +30,7 @@ from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.loop.unknown_calls import call_unknown
 from stepwell.core.records.errors import INVALID_OUTCOME
-from stepwell.core.records.model import Execution, Failure, Violation
+from stepwell.core.records.model import Execution, Failure, TaskSpec, Violation
 from stepwell.core.records.states import (
     Decision,
     EventType,
@@ -57,15 +57,15 @@ def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
     if (failure := thread_messages.refusal(draft, execution, delivery)) is not None:
         return _refuse(draft, execution, delivery, failure)
     match execution.kind, delivery.result:
-        case StepKind.TASK, Completed():
-            return _complete_task(draft, execution, delivery)
+        case StepKind.TASK, Completed(tasks=tasks):
+            return _complete_task(draft, execution, delivery, tasks)
         case StepKind.PLAN, Planned() as result:
             return _plan(draft, execution, delivery, result)
         case StepKind.TASK, NeedsAnswer() as result:
             return ask(draft, execution, delivery, result)
         case StepKind.REFLECT, Reflected() as result:
             return _reflect(draft, execution, delivery, result)
-        case StepKind.SYNTHESIZE, Completed():
+        case StepKind.SYNTHESIZE, Completed(tasks=()):
             return _synthesize(draft, execution, delivery)
         case StepKind.RECONCILE, Reconciled() as result:
             return reconciled(draft, execution, delivery, result)
@@ -81,6 +81,9 @@ def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
         case _, Failed(failure=failure):
             fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery)
             return Reply()
+        case _, Completed(tasks=(_, *_)):
+            failure = Failure(kind=INVALID_OUTCOME, message="only a task adds tasks to the plan")
+            return _refuse(draft, execution, delivery, failure)
         case _, result:
             return _refuse(draft, execution, delivery, _wrong_kind(execution, result))
 
@@ -106,12 +109,21 @@ def _rejected(failure: Failure) -> Reply:
     )
 
 
-def _complete_task(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
+def _complete_task(
+    draft: Draft, execution: Execution, delivery: Delivery, added: tuple[TaskSpec, ...]
+) -> Reply:
     task_id = execution.task_id
+    tasks: tuple[TaskSpec, ...] = ()
+    if added:
+        tasks, violations = grown(draft, task_id, added)
+        if violations:
+            return _reject_plan(draft, execution, delivery, violations)
     thread_messages.send(draft, execution, delivery)
     draft.event(EventType.TASK_COMPLETED, task_id=task_id, execution_id=execution.execution_id)
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
     complete_task(draft, task_id, execution.execution_id)
+    if tasks:
+        accept_growth(draft, task_id, tasks)
     return Reply()
 
 
@@ -137,7 +149,10 @@ def _reject_plan(
         violations=violations,
     )
     draft.event(
-        EventType.PLAN_REJECTED, execution_id=execution.execution_id, message=failure.message
+        EventType.PLAN_REJECTED,
+        task_id=execution.task_id,
+        execution_id=execution.execution_id,
+        message=failure.message,
     )
     fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery, has_event=True)
     return _rejected(failure)

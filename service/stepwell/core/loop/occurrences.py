@@ -176,9 +176,10 @@ class Planned(Record, tag=True, frozen=True, kw_only=True):
 
 
 class Completed(Record, tag=True, frozen=True, kw_only=True):
-    """The result of a TASK or SYNTHESIZE step."""
+    """The result of a TASK or SYNTHESIZE step; a TASK's may bring tasks to add to the plan in force."""
 
     result: Payload | None = None
+    tasks: tuple[TaskSpec, ...] = ()
 
 
 class Reflected(Record, tag=True, frozen=True, kw_only=True):

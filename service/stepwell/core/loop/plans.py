@@ -8,7 +8,10 @@ deliveries are LEASE_LOST.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
 
 from stepwell.core.loop import no_progress
 from stepwell.core.loop.closing import (
@@ -21,7 +24,7 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.phases import enter_phase
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.waits import suspended, withdraw_questions
-from stepwell.core.records import graph
+from stepwell.core.records import canonical, graph, limits
 from stepwell.core.records.model import Plan, TaskSpec, Violation
 from stepwell.core.records.states import (
     SETTLED,
@@ -49,10 +52,25 @@ def accept_plan(
     draft: Draft, tasks: Sequence[TaskSpec], why: PlanTrigger, reason: str, trigger: Trigger
 ) -> None:
     """Put a valid plan in force as the next revision and begin to execute it."""
-    parent = draft.run.plan_revision
     iteration = draft.run.iteration + (trigger is Trigger.CONTINUE)
-    carried = carried_over(draft, tasks)
-    plan = Plan(
+    plan = _next_plan(draft, tasks, carried_over(draft, tasks), why, reason, iteration)
+    draft.event(EventType.PLAN_ACCEPTED, plan_revision=plan.revision, message=reason)
+    enter_phase(draft, trigger, iteration=iteration, stages_fixed=True)
+    if no_progress.is_watched(draft.run):
+        draft.change_run(tally=no_progress.planned(draft.run.tally, plan.fingerprint))
+    _put_in_force(draft, plan)
+
+
+def _next_plan(
+    draft: Draft,
+    tasks: Sequence[TaskSpec],
+    carried: tuple[str, ...],
+    why: PlanTrigger,
+    reason: str,
+    iteration: int,
+) -> Plan:
+    parent = draft.run.plan_revision
+    return Plan(
         revision=parent + 1,
         parent_revision=parent,
         trigger=why,
@@ -63,16 +81,92 @@ def accept_plan(
         carried=carried,
         created_us=draft.context.now_us,
     )
-    draft.event(EventType.PLAN_ACCEPTED, plan_revision=plan.revision, message=reason)
-    enter_phase(draft, trigger, iteration=iteration, stages_fixed=True)
-    if no_progress.is_watched(draft.run):
-        draft.change_run(tally=no_progress.planned(draft.run.tally, plan.fingerprint))
-    close_dropped(draft, tasks, carried)
+
+
+def _put_in_force(draft: Draft, plan: Plan) -> None:
+    close_dropped(draft, plan.tasks, plan.carried)
     draft.put_plan(plan)
-    for task_id in carried:
+    for task_id in plan.carried:
         if failed_for_the_run(draft, task_id):
             # A resume kept the failure while this plan was being made.
             skip_dependents(draft, task_id)
+
+
+# --- growth -----------------------------------------------------------------------------------------
+
+
+def grown(
+    draft: Draft, task_id: str, added: Sequence[TaskSpec]
+) -> tuple[tuple[TaskSpec, ...], tuple[Violation, ...]]:
+    """Return the plan in force with the tasks that a task's outcome adds, and the violations of these.
+
+    A task that the plan has with the same definition, such as one that two tasks found, is not added twice. The task's dependents with
+    `after_growth` that have not begun also depend on what it adds.
+    """
+    specs, in_force = draft.graph.specs, draft.state.plan_tasks
+    present = [spec for one, spec in specs.items() if one in in_force]
+    fresh: list[TaskSpec] = []
+    places: list[int] = []
+    found: list[Violation] = []
+    for place, spec in enumerate(added):
+        if spec.task_id not in in_force:
+            fresh.append(spec)
+            places.append(place)
+        elif not _is_same(specs[spec.task_id], spec):
+            text = f"{spec.task_id!r} is a task of the plan already, and defined otherwise."
+            found.append(Violation(field=f"more.tasks[{place}].task_id", description=text))
+    if found:
+        return (), tuple(found[: limits.VIOLATIONS_MAX])
+    names = dict.fromkeys([spec.task_id for spec in added])
+    waiting = {one for one in draft.graph.dependents.get(task_id, ()) if _waits(draft, one)}
+    whole = (*[_after(one, names) if one.task_id in waiting else one for one in present], *fresh)
+    if violations := plan_violations(draft, whole):
+        return whole, tuple([_of_growth(one, len(present), places) for one in violations])
+    if (size := len(canonical.bytes_of(whole))) > limits.PLAN_BYTES_MAX:
+        text = f"The plan would have {size:,} bytes; {limits.PLAN_BYTES_MAX:,} is the most."
+        return whole, (Violation(field="more.tasks", description=text),)
+    return whole, ()
+
+
+def accept_growth(draft: Draft, task_id: str, tasks: tuple[TaskSpec, ...]) -> None:
+    """Put the plan with a task's additions in force, unless it is the plan in force; nothing else changes."""
+    specs, in_force = draft.graph.specs, draft.state.plan_tasks
+    carried = tuple([one.task_id for one in tasks if one == specs.get(one.task_id)])
+    carried = tuple([one for one in carried if one in in_force])
+    if len(carried) == len(tasks):
+        return
+    count = len(tasks) - len(in_force)
+    reason = f"task {task_id} added {count} {'task' if count == 1 else 'tasks'}"
+    plan = _next_plan(draft, tasks, carried, PlanTrigger.TASK, reason, draft.run.iteration)
+    draft.event(EventType.PLAN_ACCEPTED, plan_revision=plan.revision, message=reason)
+    _put_in_force(draft, plan)
+
+
+def _is_same(before: TaskSpec, spec: TaskSpec) -> bool:
+    if before.after_growth and set(spec.depends_on) <= set(before.depends_on):
+        spec = replace(spec, depends_on=before.depends_on)
+    return before == spec
+
+
+def _waits(draft: Draft, task_id: str) -> bool:
+    return draft.spec(task_id).after_growth and draft.task(task_id).status is TaskStatus.PENDING
+
+
+def _after(spec: TaskSpec, names: Iterable[str]) -> TaskSpec:
+    """Return a task that also depends on these."""
+    before = {*spec.depends_on, spec.task_id}
+    more = [one for one in names if one not in before]
+    return replace(spec, depends_on=(*spec.depends_on, *more)) if more else spec
+
+
+def _of_growth(one: Violation, present: int, places: Sequence[int]) -> Violation:
+    """Return a violation of the whole plan with the path of the task in the outcome, if it is an added one."""
+
+    def place_of(match: re.Match[str]) -> str:
+        at = int(match[1]) - present
+        return f"more.tasks[{places[at]}]" if at >= 0 else match[0]
+
+    return replace(one, field=re.sub(r"^plan\.tasks\[(\d+)\]", place_of, one.field))
 
 
 def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:

@@ -180,6 +180,8 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     """A RECONCILE step checks the task's effect when its outcome is unknown."""
     child: ChildRun | None = None
     """The child run that the task is; None: workers run it."""
+    after_growth: bool = False
+    """The task also depends on the tasks that its dependencies add with their outcomes."""
 
     def key_in(self, run_id: str, revision: int) -> str:
         """Return the idempotency key of its steps, if this plan revision of the run defined it."""

@@ -189,6 +189,8 @@ class PlanTrigger(StrEnum):
     CALLER = "CALLER"
     """The plan came with the start of the run."""
     FORK = "FORK"
+    TASK = "TASK"
+    """A task's outcome added tasks to the plan in force."""
 
 
 class BlockedKind(StrEnum):
