@@ -20,7 +20,12 @@ import pytest
 from tests.simulation.simulator import VirtualLoop, simulate
 from tests.simulation.simulator.journals import LATE_ENTRY, REPLAYED, STALE_ENTRY
 from tests.simulation.simulator.loop import Spinning, Stalled
-from tests.simulation.simulator.rare_events import DEFINED_ANEW, IN_ONE_BATCH
+from tests.simulation.simulator.rare_events import (
+    DEFINED_ANEW,
+    GROWN,
+    GROWN_OVER_WORK,
+    IN_ONE_BATCH,
+)
 from tests.simulation.simulator.signals import KEPT, SENT
 from tests.simulation.simulator.tally import Tally, play
 from tests.simulation.simulator.threads import BECAME_RUN
@@ -42,7 +47,7 @@ HAPPENS = (
     *("RUN_RESUMED", "TASK_DEDUPLICATED", "MESSAGES_APPENDED", "run forked"),
     *("STEP_SUSPENDED", "STEP_WOKEN", "JOURNAL_RENEWED", "JOURNAL_FORGOTTEN"),
     *("WAIT_OPENED", "SIGNAL_TAKEN", "CHILD_ENDED", KEPT, SENT, "RUN_LET_GO"),
-    *("RUN_STEERED", BECAME_RUN),
+    *("RUN_STEERED", BECAME_RUN, GROWN, GROWN_OVER_WORK),
     *(REPLAYED, STALE_ENTRY, LATE_ENTRY, "write_journal:twice", "write_journal:time_out"),
     *("commit:CONFLICT:r0", "commit:CONFLICT:r1", "foreign delivery refused"),
     *(f"{method}:{mode}" for method in ("commit", "claim", "load") for mode in MODES),

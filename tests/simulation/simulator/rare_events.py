@@ -14,6 +14,7 @@ from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
     Phase,
+    PlanTrigger,
     StepKind,
     TaskStatus,
 )
@@ -29,6 +30,8 @@ STORE_EVENTS = {
 """Counts of the faulty store, and their names in the list."""
 IN_ONE_BATCH = "plan decided with outcomes of leased tasks"
 DEFINED_ANEW = "leased task defined anew"
+GROWN = "plan grown by a task"
+GROWN_OVER_WORK = "plan grown while other tasks were leased"
 _COUNTED = frozenset(
     {
         EventType.LEASE_LOST,
@@ -131,6 +134,9 @@ class Rare:
         self._seen[IN_ONE_BATCH] += bool(reported)
         tasks = {one.task_id for one in leased.values()}
         assert commit.plan is not None
+        grown = commit.plan.trigger is PlanTrigger.TASK
+        self._seen[GROWN] += grown
+        self._seen[GROWN_OVER_WORK] += grown and len(leased) > len(reported)
         for spec in commit.plan.tasks:
             anew = spec.task_id in tasks and model.specs[spec.task_id] != spec
             self._seen[DEFINED_ANEW] += anew

@@ -3,7 +3,8 @@
 A task's behaviour is its spec's `type`, so that its worker needs nothing else: `flaky:2` fails
 twice, `poison` kills its worker each time, `ask` needs a person's answer first (`ask:0` waits for
 it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when the
-run's planner is, `calls:5` makes five calls within it, `waits:3` three that wait (waiting.py). A result is a digest of the task and of the
+run's planner is, `calls:5` makes five calls within it, `waits:3` three that wait (waiting.py), `grow:2` adds
+tasks, which add tasks in their turn. A result is a digest of the task and of the
 results that it builds on, so its bytes tell whether every task got what it depends on.
 """
 
@@ -46,6 +47,7 @@ from stepwell.core.records.states import (
     OnFailure,
     StepKind,
 )
+from tests.simulation.simulator.growth import added_by
 from tests.simulation.simulator.rng import Rng
 
 BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
@@ -142,7 +144,10 @@ def perform_task(task: TaskSpec, assignment: Assignment) -> Result:
     if behaviour == "ask" and assignment.answered is None:
         expires_ms = int(number or 4_000)
         return NeedsAnswer(prompt="go on?", expires_ms=expires_ms, on_expiry=ExpiryAction.DENY)
-    return Completed(result=digest(task.task_id + task.prompt, assignment.results))
+    result = digest(task.task_id + task.prompt, assignment.results)
+    if behaviour == "grow":
+        return Completed(result=result, tasks=added_by(task, int(number), CYCLE if attempt == 1 else ()))
+    return Completed(result=result)
 
 
 def answer_to(question: Question) -> Payload:
@@ -438,6 +443,23 @@ def waiting(rng: Rng) -> Workload:
     return Workload(name="waits", plans=plans, by_caller=True, budget=budget, waits=True)
 
 
+def growing(rng: Rng) -> Workload:
+    """Tasks add tasks, others wait for these, and a person may ask for another plan meanwhile."""
+    names = [f"l{index}" for index in range(rng.between(1, 2))]
+    grow = tuple(task(name, behaviour=f"grow:{rng.between(1, 2)}") for name in names)
+    asks = task("lask", behaviour=rng.pick(["ask", ""]))
+    merge = task("lend", *names, after_growth=True)
+    plan = (*grow, asks, merge, task("lnext", names[0]))
+    return Workload(
+        name="grows",
+        plans=(plan, (*plan[:-1], task("lnext", names[0], prompt="anew"))),
+        by_caller=rng.happens(0.5),
+        stages=rng.pick([(), BOTH]),
+        max_parallel=rng.between(2, 4),
+        replans=0.3,
+    )
+
+
 CHILD = Workload(name="child", plans=((task("k0", behaviour="waits:1"),),), waits=True)
 """A child run: where its parent gives it no plan, this is the one that it makes."""
 
@@ -465,8 +487,10 @@ KINDS: tuple[Callable[[Rng], Workload], ...] = (
 
 
 def draw(rng: Rng) -> Workload:
-    """Return one of them, or one that makes calls."""
+    """Return one of them, or one that waits, grows or makes calls."""
     # Streams of their own: what else a seed plays stays as it is.
     if rng.stream("waits").happens(0.07):
         return waiting(rng)
+    if rng.stream("grows").happens(0.08):
+        return growing(rng)
     return calling(rng) if rng.stream("calls").happens(0.14) else rng.pick(KINDS)(rng)

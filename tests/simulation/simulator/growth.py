@@ -1,0 +1,29 @@
+"""What a simulated task adds to its plan."""
+
+from __future__ import annotations
+
+import zlib
+
+from msgspec.structs import replace
+
+from stepwell.core.records.model import TaskSpec
+
+
+def added_by(
+    grown: TaskSpec, depth: int, instead: tuple[TaskSpec, ...] = ()
+) -> tuple[TaskSpec, ...]:
+    """Return the tasks that a task adds, by its name; a third of the tasks add others `instead`, if there are any."""
+    name = grown.task_id
+    draw = zlib.crc32(name.encode())
+    if instead and draw % 3 == 0:
+        return instead
+    behaviours = (f"grow:{depth - 1}" if depth > 1 else "", ("slow", "flaky:1", "")[draw % 3])
+    first, second = (
+        replace(grown, task_id=f"{name}.{n}", depends_on=(name,) * n, type=one)
+        for n, one in enumerate(behaviours)
+    )
+    last = replace(
+        grown, task_id=f"{name}.2", depends_on=(first.task_id, second.task_id), type=""
+    )
+    # Several tasks add the one that they all find, which is there once.
+    return first, second, last, replace(grown, task_id="found", depends_on=(), type="")
