@@ -1,4 +1,4 @@
-"""The thirteen workloads whose every commit is a crash point.
+"""The fourteen workloads whose every commit is a crash point.
 
 All that their workers and callers do follows from the run and from the world outside, never from
 the number of an attempt that a crash may have used up. Each thus has one end, whatever happens on
@@ -198,5 +198,11 @@ ALL = {
         stages=(StepKind.SYNTHESIZE,),
         bad_plans=1,
         clumsy_answers=1,
+    ),
+    # It adds tasks in two commits, one after the other: of these names none adds a cycle, and none is slow.
+    "growth": CrashWorkload(
+        name="growth",
+        plans=at_once((task("find", behaviour="grow:2"), task("merge", "find", after_growth=True))),
+        by_caller=True,
     ),
 }

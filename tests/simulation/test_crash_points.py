@@ -1,4 +1,4 @@
-"""Crash points: every commit of thirteen workloads, on every driver, before it, after it and unknown.
+"""Crash points: every commit of fourteen workloads, on every driver, before it, after it and unknown.
 
 Whatever the point, the run recovers without help and comes to the same end as if nothing had
 happened (S18): nothing acknowledged is lost (S3), an unknown commit counts once (S4), no task is

@@ -121,7 +121,9 @@ class StoreCalls:
             return
         problem = _not_kept(outcome.planned.plan.tasks or outcome.reflected.plan.tasks)
         if outcome.completed.more.tasks:
-            problem = f"added tasks must be kept with the result of the task that adds them, {_NO_CALL}"
+            problem = (
+                f"added tasks must be kept with the result of the task that adds them, {_NO_CALL}"
+            )
         if outcome.HasField("needs_answer"):
             problem = f"a question must be kept until it is answered, {_NO_CALL}"
         if problem:

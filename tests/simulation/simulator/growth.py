@@ -1,4 +1,4 @@
-"""What a simulated task adds to its plan."""
+"""Gives the tasks that a simulated task adds to its plan."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ def added_by(
         replace(grown, task_id=f"{name}.{n}", depends_on=(name,) * n, type=one)
         for n, one in enumerate(behaviours)
     )
-    last = replace(
-        grown, task_id=f"{name}.2", depends_on=(first.task_id, second.task_id), type=""
-    )
+    last = replace(grown, task_id=f"{name}.2", depends_on=(first.task_id, second.task_id), type="")
     # Several tasks add the one that they all find, which is there once.
     return first, second, last, replace(grown, task_id="found", depends_on=(), type="")

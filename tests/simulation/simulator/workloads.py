@@ -146,7 +146,9 @@ def perform_task(task: TaskSpec, assignment: Assignment) -> Result:
         return NeedsAnswer(prompt="go on?", expires_ms=expires_ms, on_expiry=ExpiryAction.DENY)
     result = digest(task.task_id + task.prompt, assignment.results)
     if behaviour == "grow":
-        return Completed(result=result, tasks=added_by(task, int(number), CYCLE if attempt == 1 else ()))
+        return Completed(
+            result=result, tasks=added_by(task, int(number), CYCLE if attempt == 1 else ())
+        )
     return Completed(result=result)
 
 

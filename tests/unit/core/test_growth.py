@@ -12,11 +12,11 @@ from stepwell.core.loop.occurrences import (
     Planned,
     Reflected,
     Resume,
-    RetryTask,
 )
 from stepwell.core.records.model import Payload, TaskSpec
 from stepwell.core.records.states import Decision
 from tests.unit.core.loop_world import planned, task, tasks
+from tests.unit.core.test_forks import base, fork, misfits, patch
 
 
 def growth(*added: TaskSpec, result: bytes = b"1") -> Completed:
@@ -155,3 +155,41 @@ def test_synthesis_that_adds_tasks_is_refused_by_name() -> None:
         "INVALID_OUTCOME",
         "only a task adds tasks to the plan",
     )
+
+
+# --- forks -----------------------------------------------------------------------------------------
+
+
+def test_fork_before_a_growth_grows_by_itself_and_one_after_it_keeps_the_tasks() -> None:
+    parent = planned(task("list"), merge("list"))
+    before = parent.run.version
+    parent.deliver("task:list#1", growth(*tasks("a", "b")))
+    after = parent.run.version
+    parent.complete("a")
+    assert base(parent, before)[2:5] == ((), (), ("list", "merge"))
+    assert base(parent, after)[2:5] == (("list",), (), ("merge", "a", "b"))
+    assert base(parent)[2:5] == (("list", "a"), (), ("merge", "b"))
+
+    early, late = fork(parent, before), fork(parent)
+    early.deliver(early.ready()[0], growth(task("other")))
+    assert early.plans[2].tasks[1].depends_on == ("list", "other")
+    assert [one.task_id for one in late.plans[1].tasks] == ["list", "merge", "a", "b"]
+    late.deliver(late.ready()[0], growth(task("c")))
+    assert late.plans[2].tasks[1].depends_on == ("list", "a", "b", "c")
+    late.complete("c")
+    assert late.ready() == ["task:merge#1"]
+
+
+def test_fork_with_the_plan_before_a_growth_fits_as_patch_alone() -> None:
+    plan = (task("list"), merge("list"))
+    parent = planned(*plan)
+    parent.deliver("task:list#1", growth(task("a")))
+    parent.complete("a", "merge")
+
+    assert misfits(parent, plan=plan) == [
+        ("TASK_REMOVED", "a", "plan.tasks"),
+        ("DEPENDENCY_CHANGED", "merge", "plan.tasks[1].depends_on"),
+    ]
+    assert base(parent, changes=patch(*plan))[2:5] == (("list",), ("merge",), ())
+    anew = (task("list", prompt="anew"), parent.plans[2].tasks[1], task("a"))
+    assert base(parent, changes=patch(*anew))[2:5] == (("a",), ("list", "merge"), ())
