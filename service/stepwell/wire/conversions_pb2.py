@@ -18,7 +18,7 @@ from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growt
 from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.records.family import ChildOf, Letters, Signals, Thread
+from stepwell.core.records.family import ChildOf, Letters, Signals, Thread, UnwrittenLetters
 from stepwell.core.records.journal import Entry, KeptSignal, StoredEntry, Totals
 from stepwell.core.records.model import Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
@@ -1188,17 +1188,48 @@ def read_ChildOf(m: types_pb2.ChildOf) -> ChildOf:
     )
 
 
+def fill_UnwrittenLetters(r: UnwrittenLetters, m: store_pb2.UnwrittenLetters) -> None:
+    v = r.kind
+    if v: m.kind = v
+    v = r.task_id
+    if v: m.task_id = v
+    v = r.all_steps
+    if v: m.all_steps = v
+    v = r.until_us
+    if v:
+        t = m.until_time
+        t.seconds = v // 1000000
+        t.nanos = v % 1000000 * 1000
+    v = r.after
+    if v: m.after = v
+
+
+def read_UnwrittenLetters(m: store_pb2.UnwrittenLetters) -> UnwrittenLetters:
+    return UnwrittenLetters(
+        kind=m.kind,
+        task_id=m.task_id,
+        all_steps=m.all_steps,
+        until_us=(m.until_time.seconds * 1000000 + m.until_time.nanos // 1000),
+        after=m.after,
+    )
+
+
 def fill_Letters(r: Letters, m: store_pb2.Letters) -> None:
     v = r.first
     if v: m.first = v
     v = r.next
     if v: m.next = v
+    v = r.unwritten
+    if v:
+        a = m.unwritten
+        for x in v: fill_UnwrittenLetters(x, a.add())
 
 
 def read_Letters(m: store_pb2.Letters) -> Letters:
     return Letters(
         first=m.first,
         next=m.next,
+        unwritten=tuple([read_UnwrittenLetters(x) for x in m.unwritten[:]]),
     )
 
 
@@ -5445,6 +5476,7 @@ MESSAGES: dict[Any, Any] = {
     Counts: types_pb2.Counts,
     AttemptCounts: types_pb2.AttemptCounts,
     ChildOf: types_pb2.ChildOf,
+    UnwrittenLetters: store_pb2.UnwrittenLetters,
     Letters: store_pb2.Letters,
     Signals: store_pb2.Signals,
     Thread: store_pb2.Thread,
@@ -5595,6 +5627,7 @@ FILLERS: dict[Any, Any] = {
     types_pb2.Counts: fill_Counts,
     types_pb2.AttemptCounts: fill_AttemptCounts,
     types_pb2.ChildOf: fill_ChildOf,
+    store_pb2.UnwrittenLetters: fill_UnwrittenLetters,
     store_pb2.Letters: fill_Letters,
     store_pb2.Signals: fill_Signals,
     store_pb2.Thread: fill_Thread,
@@ -5753,6 +5786,7 @@ READERS: dict[Any, Any] = {
     types_pb2.Counts: read_Counts,
     types_pb2.AttemptCounts: read_AttemptCounts,
     types_pb2.ChildOf: read_ChildOf,
+    store_pb2.UnwrittenLetters: read_UnwrittenLetters,
     store_pb2.Letters: read_Letters,
     store_pb2.Signals: read_Signals,
     store_pb2.Thread: read_Thread,
@@ -7926,6 +7960,18 @@ def check_store_Signals_record(m: store_pb2.Signals, p: str, f: Faults) -> None:
 
 
 def check_store_Letters_record(m: store_pb2.Letters, p: str, f: Faults) -> None:
+    for i, v in enumerate(m.unwritten[:]):
+        check_store_UnwrittenLetters_record(v, f"{p}unwritten[{i}]" + '.', f)
+    return None
+
+
+def check_store_UnwrittenLetters_record(m: store_pb2.UnwrittenLetters, p: str, f: Faults) -> None:
+    v = m.kind
+    if '\0' in v: f.add(p + 'kind', f'{utf8_size(v)}; limit: any text')
+    v = m.task_id
+    if '\0' in v: f.add(p + 'task_id', f'{utf8_size(v)}; limit: any text')
+    v = m.after
+    if '\0' in v: f.add(p + 'after', f'{utf8_size(v)}; limit: any text')
     return None
 
 

@@ -31,8 +31,8 @@ BUDGET = {
     "service/stepwell/app": 1_046,
     "service/stepwell/cli": 6_101,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_387,
-    "service/stepwell/embedded": 1_882,
+    "service/stepwell/core": 8_394,
+    "service/stepwell/embedded": 1_884,
     "service/stepwell/engine": 4_401,
     "service/stepwell/rpc": 4_731,
     "service/stepwell/schemas": 400,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_721,
     "tests/simulation": 5_975,
     "tests/support": 2_940,
-    "tests/unit": 19_308,
+    "tests/unit": 19_306,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

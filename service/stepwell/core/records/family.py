@@ -22,6 +22,21 @@ class ChildOf(Record, frozen=True, kw_only=True):
     """The number of runs above it."""
 
 
+class UnwrittenLetters(Record, frozen=True, kw_only=True):
+    """Letters to children of a run that its later commits write, because one commit has room for only so many."""
+
+    kind: str
+    """The name of their entries: CANCEL, PAUSE or RESUME."""
+    task_id: str = ""
+    """With CANCEL: the task of the step whose children they go to; empty: another kind of step."""
+    all_steps: bool = False
+    """With CANCEL: they go to the children of all steps."""
+    until_us: int = 0
+    """Children that were started after this get none."""
+    after: str = ""
+    """The question of the last child that has its letter; further ones follow in the order of these ids."""
+
+
 class Letters(Record, frozen=True, kw_only=True):
     """The numbers of a run's letters to other runs; the letters are entries of its journal `letters`."""
 
@@ -29,6 +44,8 @@ class Letters(Record, frozen=True, kw_only=True):
     """The first that isn't delivered."""
     next: int = 1
     """The number of the next letter."""
+    unwritten: tuple[UnwrittenLetters, ...] = ()
+    """Further letters, in this order. Some of those that are written aren't delivered then."""
 
 
 class Signals(Record, frozen=True, kw_only=True):

@@ -274,12 +274,28 @@ class Thread(_message.Message):
     def __init__(self, working: _Optional[str] = ..., joined: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[int] = ..., taken: _Optional[int] = ..., forked_from: _Optional[str] = ..., forked_at: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Letters(_message.Message):
-    __slots__ = ("first", "next")
+    __slots__ = ("first", "next", "unwritten")
     FIRST_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    UNWRITTEN_FIELD_NUMBER: _ClassVar[int]
     first: int
     next: int
-    def __init__(self, first: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+    unwritten: _containers.RepeatedCompositeFieldContainer[UnwrittenLetters]
+    def __init__(self, first: _Optional[int] = ..., next: _Optional[int] = ..., unwritten: _Optional[_Iterable[_Union[UnwrittenLetters, _Mapping]]] = ...) -> None: ...
+
+class UnwrittenLetters(_message.Message):
+    __slots__ = ("kind", "task_id", "all_steps", "until_time", "after")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ALL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    task_id: str
+    all_steps: bool
+    until_time: _timestamp_pb2.Timestamp
+    after: str
+    def __init__(self, kind: _Optional[str] = ..., task_id: _Optional[str] = ..., all_steps: bool = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., after: _Optional[str] = ...) -> None: ...
 
 class Signals(_message.Message):
     __slots__ = ("kept", "bytes", "last", "taken", "shown", "steering", "early", "reflections")
