@@ -45,10 +45,11 @@ from stepwell.core.loop.thread_occurrences import LetGo, RunLeft, RunWrites
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Commit, JournalQuery, Runtime, Store, TaskQuery, every_row
 from stepwell.core.records import limits
+from stepwell.core.records.aggregates import runs_of
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, Run
 from stepwell.core.records.states import RunStatus, TaskStatus
-from stepwell.core.records.threads import runs_of, threads_of
+from stepwell.core.records.threads import threads_of
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.logger import get_logger

@@ -16,13 +16,13 @@ from google.protobuf.message import DecodeError, Message
 
 from stepwell.core.port import Authenticator
 from stepwell.core.records import limits
+from stepwell.core.records.aggregates import is_kept_apart
 from stepwell.core.records.errors import (
     PermissionDenied,
     ResourceExhausted,
     StepwellError,
     StoreUnavailable,
 )
-from stepwell.core.records.threads import is_of_threads
 from stepwell.rpc import scopes, status
 from stepwell.rpc.auth import texts_of
 from stepwell.rpc.caller import set_caller
@@ -122,7 +122,7 @@ class Admission:
                 raise draining()
             return
         principal = who.authenticate(texts_of(pairs))
-        if is_of_threads(principal.tenant_id):
+        if is_kept_apart(principal.tenant_id):
             raise PermissionDenied(f"no caller is of the tenant {principal.tenant_id!r}")
         if scope is None:
             raise status.MethodUnknown("there is no such method")

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from stepwell.config import AuthSettings, SettingsRefused, StaticToken
 from stepwell.core.port import Principal, Runtime
+from stepwell.core.records.aggregates import TENANT_ENDINGS, is_kept_apart
 from stepwell.core.records.errors import Unauthenticated
 from stepwell.core.records.limits import NAME_CHARS_MAX
-from stepwell.core.records.threads import TENANT_ENDING, is_of_threads, threads_of
 from stepwell.logger import get_logger
 from stepwell.rpc import scopes
 
@@ -216,11 +216,11 @@ def _credential_of(one: StaticToken) -> Credential:
             f"auth.tokens: no scope {', '.join(sorted(unknown))};"
             f" there are {', '.join(sorted(scopes.ALL))}"
         )
-    if is_of_threads(one.tenant) or len(threads_of(one.tenant)) > NAME_CHARS_MAX:
-        most = NAME_CHARS_MAX - len(TENANT_ENDING)
+    most = NAME_CHARS_MAX - max(map(len, TENANT_ENDINGS))
+    if is_kept_apart(one.tenant) or len(one.tenant) > most:
         raise SettingsRefused(
             f"auth.tokens: tenant {one.tenant!r}: a tenant's name has at most {most} characters,"
-            f" and doesn't end with {TENANT_ENDING!r}, under which its threads are kept"
+            f" and doesn't end with {' or '.join(TENANT_ENDINGS)}, under which its threads and schedules are kept"
         )
     if one.token_file is not None:
         digest = digest_of(read_token(one.token_file))

@@ -17,9 +17,10 @@ from stepwell.core.loop.occurrences import LettersDelivered, StartInThread
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.thread_occurrences import RunLeft
 from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, Store, TaskQuery
+from stepwell.core.records.aggregates import id_of
 from stepwell.core.records.model import RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern
-from stepwell.core.records.threads import id_of, threads_of
+from stepwell.core.records.threads import threads_of
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
     deletes,

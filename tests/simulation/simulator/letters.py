@@ -25,9 +25,10 @@ from stepwell.core.loop.letters import (
     StartRun,
 )
 from stepwell.core.loop.thread_messages import MESSAGES
+from stepwell.core.records.aggregates import runs_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, PauseReason, QuestionKind, QuestionStatus
-from stepwell.core.records.threads import key_of, runs_of, threads_of
+from stepwell.core.records.threads import key_of, threads_of
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from stepwell.core.loop.letters import Letter, SignalRun
 from stepwell.core.loop.occurrences import Completed, Planned, Reflected, Result
 from stepwell.core.port import Assignment
+from stepwell.core.records.aggregates import runs_of
 from stepwell.core.records.model import Payload, Question
 from stepwell.core.records.states import EventType, OnBusy, QuestionStatus, StepKind
-from stepwell.core.records.threads import ThreadMessageDraft, ThreadWrite, key_of, runs_of
+from stepwell.core.records.threads import ThreadMessageDraft, ThreadWrite, key_of
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
 

@@ -112,8 +112,11 @@ async def test_stream_of_many_messages_costs_one_task(monkeypatch: pytest.Monkey
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_a_caller_of_a_tenant_of_threads_is_refused_by_any_authenticator() -> None:
+@pytest.mark.parametrize("tenant", ["acme/threads", "acme/schedules"])
+def test_a_caller_of_a_tenant_of_the_service_itself_is_refused(
+    tenant: str,
+) -> None:
     admission = Admission(RpcMetrics(), GateLimits())
     admission.admit(METHOD, (), Anybody("acme"))
-    with pytest.raises(PermissionDenied, match="acme/threads"):
-        admission.admit(METHOD, (), Anybody("acme/threads"))
+    with pytest.raises(PermissionDenied, match=tenant):
+        admission.admit(METHOD, (), Anybody(tenant))

@@ -11,6 +11,7 @@ from stepwell.core.loop.idempotency import TOTAL_TIMER
 from stepwell.core.loop.journals import count_tries_anew, end_lease
 from stepwell.core.loop.transition import Revoked
 from stepwell.core.loop.waits import drop_timer, suspended, waits_of, withdraw_questions
+from stepwell.core.records.aggregates import id_of
 from stepwell.core.records.model import Execution, Failure, Losses
 from stepwell.core.records.states import (
     OPEN,
@@ -24,7 +25,6 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
-from stepwell.core.records.threads import id_of
 
 BLOCKED_TIMER = "blocked"
 """Due when the first delayed step may be leased: the run stops being blocked on TIMER."""

@@ -23,11 +23,12 @@ from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunW
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused
 from stepwell.core.port import EntryWrite
 from stepwell.core.records import limits
+from stepwell.core.records.aggregates import id_of
 from stepwell.core.records.errors import INVALID_OUTCOME, VersionChanged
 from stepwell.core.records.journal import Entry, StoredEntry, value_bytes
 from stepwell.core.records.model import Execution, Failure, Run, RunSpec
 from stepwell.core.records.states import EventType, StepKind
-from stepwell.core.records.threads import ThreadMessage, ThreadWrite, id_of
+from stepwell.core.records.threads import ThreadMessage, ThreadWrite
 
 MESSAGES = "messages"
 """The journal of a thread's messages."""
