@@ -65,7 +65,10 @@ async def rehearse(
 
 
 async def decide(
-    executor: Executor, tenant_id: str, run_id: str, command: Start | StartInThread | AnyCommand
+    executor: Executor,
+    tenant_id: str,
+    run_id: str,
+    command: Start | Fork | StartInThread | AnyCommand,
 ) -> tuple[Run | None, Reply]:
     """Return the current run, and the loop's reply to a command that isn't committed.
 
@@ -73,7 +76,7 @@ async def decide(
         RunNotFound: the run doesn't exist, and the command doesn't start it.
     """
     loaded = await executor.store.load(tenant_id, run_id)
-    if loaded is None and not isinstance(command, Start | StartInThread):
+    if loaded is None and not isinstance(command, Start | Fork | StartInThread):
         raise errors.RunNotFound(run_id)
     state = RunState.of(loaded) if loaded else RunState.empty(tenant_id, run_id)
     now_us = loaded.now_us if loaded else 0

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from stepwell.app.commands import CommandResult, carry_out
 from stepwell.app.history import History, check_version
 from stepwell.app.runs import read_run
-from stepwell.app.start import check_labels
+from stepwell.app.start import check_labels, check_reflects
+from stepwell.app.threads import in_thread, start_in_thread
 from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
 from stepwell.core.fork.inherit import Changes
@@ -39,7 +40,7 @@ from stepwell.core.records.model import (
     TaskSpec,
 )
 from stepwell.core.records.routing import ANY, WorkerVersion
-from stepwell.core.records.states import ForkMode, QuestionKind, QuestionStatus, StepKind
+from stepwell.core.records.states import ForkMode, OnBusy, QuestionKind, QuestionStatus, StepKind
 from stepwell.core.records.step_journal import Source
 from stepwell.engine.executor import Executor
 from stepwell.engine.step_journal import signals_of
@@ -77,6 +78,9 @@ class ForkOrder(Record, frozen=True, kw_only=True):
     priority: int | None = None
     budget: Budget | None = None
     worker_version: WorkerVersion | None = None
+    thread_id: str = ""
+    """The thread that it is to be a run of, whatever its parent's is."""
+    reflect_on: tuple[str, ...] = ()
 
 
 class PreparedFork(NamedTuple):
@@ -101,6 +105,7 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
     Raises:
         RunNotFound: there is no such parent.
         InvalidArgument: the parent has not reached this version (VERSION_IN_FUTURE), or a label is one of the service's.
+        InvalidArgument: the fork has no reflection, and is to reflect for signals.
         CursorOutOfRange: the parent's events before the version are no longer kept.
     """
     check_labels(order.labels)
@@ -123,6 +128,9 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
         same_input=given == before,
     )
     base = base_of(spec, rows, plans, changes)
+    made = base.fork.run
+    if order.reflect_on and made.stages_fixed:
+        check_reflects(order.reflect_on, made.stages)
     base = with_calls(
         base,
         {one: await _at_most_once(store, order.tenant_id, one) for one in sources_of(base)},
@@ -147,7 +155,7 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
     )
     base = base._replace(fork=fork)
     warnings = [_warning(len(base.kept), changed)] if base.kept and changed else []
-    return PreparedFork(base, (*warnings, *_left_or_taken(rows, len(signals))))
+    return PreparedFork(base, (*warnings, *_left_or_taken(rows, spec.thread_id, len(signals))))
 
 
 async def _at_most_once(store: Store, tenant_id: str, source: Source) -> Sequence[StoredEntry]:
@@ -169,7 +177,7 @@ def _warning(kept: int, changed: Sequence[str]) -> str:
     return f"{_count(kept, 'result')} {'is' if kept == 1 else 'are'} kept though made {how}; to make them anew, fork a version before them"
 
 
-def _left_or_taken(rows: Rows, signals: int) -> Iterator[str]:
+def _left_or_taken(rows: Rows, thread: str, signals: int) -> Iterator[str]:
     """Yield warnings about what of the run's dealings with others stays the run's, and what the fork has too."""
     if signals:
         yield f"{_count(signals, 'signal')} that the run kept will be kept by the fork, too"
@@ -181,24 +189,32 @@ def _left_or_taken(rows: Rows, signals: int) -> Iterator[str]:
     if open_children:
         what = _count(len(open_children), "child run")
         yield f"{what} had not ended; the fork starts its own instead"
-    if rows.run.spec.thread_id:
-        yield f"the run is of thread {rows.run.spec.thread_id!r}, and the fork is of none"
+    before = rows.run.spec.thread_id
+    if before != thread:
+        of = f"thread {before!r}" if before else "no thread"
+        yield f"the run is of {of}, and the fork is of {f'thread {thread!r}' if thread else 'none'}"
 
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> CommandResult:
+async def make_fork(
+    executor: Executor, order: ForkOrder, base: Base, on_busy: OnBusy
+) -> CommandResult:
     """Start a fork, and return it after its first commit; `changed` is False if an earlier call has made it.
 
     Raises:
         ForkIncompatible: the changes don't fit the parent.
+        StepwellError: its thread refuses it, see `start_in_thread`.
         RunNotFound: the parent was deleted meanwhile.
     """
     if base.misfits:
         raise _incompatible(base.misfits)
     try:
+        if order.thread_id:
+            run, changed, _ = await start_in_thread(executor, in_thread(base.fork, on_busy))
+            return CommandResult(run, changed)
         return await carry_out(executor, order.tenant_id, order.run_id, base.fork)
     except AlreadyExists:
         # A run that is gone can't be forked.
@@ -225,7 +241,8 @@ def _spec(parent: Run, order: ForkOrder) -> RunSpec:
         worker_version=_or(order.worker_version, before.worker_version),
         start_delay_ms=0,
         child_of=ChildOf(),
-        thread_id="",
+        thread_id=order.thread_id,
+        reflect_on=order.reflect_on or before.reflect_on,
         request_fingerprint=order.request_fingerprint,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.port import RunQuery, Store
+from stepwell.core.port import RunQuery, Store, every_row
 from stepwell.core.records.errors import (
     FailedPrecondition,
     RunNotFound,
@@ -72,10 +72,17 @@ async def delete_run(
     raise StoreUnavailable("the run is being changed concurrently; try again")
 
 
-async def check_has_no_forks(store: Store, tenant_id: str, run_id: str) -> None:
-    """Raise FailedPrecondition if a run has forks, which refer to its results."""
-    query = RunQuery(tenant_id=tenant_id, parent_run_id=run_id, limit=_FORKS_NAMED + 1)
-    forks = [run.spec.run_id for run in (await store.page(query)).items]
+async def check_has_no_forks(
+    store: Store, tenant_id: str, run_id: str, thread_id: str = ""
+) -> None:
+    """Raise FailedPrecondition if a run has forks, which refer to its results, but for those in this thread."""
+    query = RunQuery(tenant_id=tenant_id, parent_run_id=run_id)
+    forks: list[str] = []
+    async for run in every_row(store, query):
+        if not thread_id or run.spec.thread_id != thread_id:
+            forks.append(run.spec.run_id)
+        if len(forks) > _FORKS_NAMED:
+            break
     if forks:
         named = ", ".join(forks[:_FORKS_NAMED]) + (" and more" if forks[_FORKS_NAMED:] else "")
         raise FailedPrecondition(

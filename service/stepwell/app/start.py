@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stepwell.core.loop.children import OWN_LABELS
 from stepwell.core.loop.occurrences import Start
@@ -50,6 +50,17 @@ def check_labels(labels: Mapping[str, str]) -> None:
         raise InvalidArgument(f"{faults[0].field} {what}", tuple(faults))
 
 
+def check_reflects(reflect_on: Sequence[str], stages: Sequence[StepKind]) -> None:
+    """Check that a run of these stages can reflect for signals.
+
+    Raises:
+        InvalidArgument: it is to reflect for signals, and lacks the stage REFLECT.
+    """
+    if reflect_on and StepKind.REFLECT not in stages:
+        what = "needs the stage REFLECT, in which a signal of these names is judged"
+        raise InvalidArgument(f"reflect_on: {what}", (Violation("reflect_on", what),))
+
+
 def start_command(
     spec: RunSpec,
     *,
@@ -64,9 +75,8 @@ def start_command(
             with `reflect_on` lacks the stage REFLECT.
     """
     check_labels(spec.labels)
-    if spec.reflect_on and plan is not None and StepKind.REFLECT not in stages:
-        what = "needs the stage REFLECT, in which a signal of these names is judged"
-        raise InvalidArgument(f"reflect_on: {what}", (Violation("reflect_on", what),))
+    if plan is not None:
+        check_reflects(spec.reflect_on, stages)
     if stages and plan is None:
         what = "without a plan it is the planning worker that says which stages there are"
         raise InvalidArgument(f"stages: {what}", (Violation("stages", what),))

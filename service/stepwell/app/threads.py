@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import CommandResult, accepted, carry_out, decide
 from stepwell.app.runs import check_has_no_forks, delete_run
-from stepwell.core.loop.occurrences import Cancel, Start, StartInThread
+from stepwell.core.loop.occurrences import Cancel, Fork, Start, StartInThread
 from stepwell.core.loop.steers import is_steer
 from stepwell.core.loop.thread_messages import BLOCK_MESSAGES, block_of, fork_refusal
 from stepwell.core.loop.thread_occurrences import CopyMessages, ForkThread, RunLeft, WriteToThread
@@ -27,6 +27,7 @@ from stepwell.core.records.states import OnBusy, QuestionStatus
 from stepwell.core.records.threads import THREAD_LABEL, key_of
 from stepwell.engine.executor import Executor
 from stepwell.engine.key_types import RunKey
+from stepwell.engine.letters import start_of
 from stepwell.engine.thread_reader import read_messages, read_state
 
 _DELETE_ATTEMPTS_MAX = 10
@@ -45,17 +46,18 @@ class Started(NamedTuple):
     """True: no run was started, and the run that works was sent a signal."""
 
 
-def in_thread(start: Start, on_busy: OnBusy) -> StartInThread:
-    """Return the command that starts a run in the thread that its specification names."""
-    return StartInThread(
+def in_thread(start: Start | Fork, on_busy: OnBusy) -> StartInThread:
+    """Return the command that starts a run, or a fork, in the thread that its specification names."""
+    command = StartInThread(
         spec=start.spec,
         input=start.input,
-        plan=start.plan,
-        stages=start.stages,
         on_busy=on_busy,
         actor=start.actor,
         on_behalf_of=start.on_behalf_of,
     )
+    if isinstance(start, Fork):
+        return replace(command, fork=replace(start, input=None))
+    return replace(command, plan=start.plan, stages=start.stages)
 
 
 async def start_in_thread(executor: Executor, command: StartInThread) -> Started:
@@ -70,7 +72,7 @@ async def start_in_thread(executor: Executor, command: StartInThread) -> Started
     spec, key = command.spec, thread_key(command.spec)
     run = await executor.store.get_run(spec.tenant_id, spec.run_id)
     if run is not None:
-        start = Start(spec=spec, input=command.input, plan=command.plan, stages=command.stages)
+        start = start_of(command, command.input)
         return Started(*await carry_out(executor, spec.tenant_id, spec.run_id, start))
     reply = await _sent(executor, key, command)
     changed = accepted(reply).changed
@@ -97,7 +99,7 @@ async def rehearse_in_thread(executor: Executor, command: StartInThread) -> Star
     accepted(reply)
     if reply.steered:
         return Started(await _steered(executor, spec, reply.steered), changed=False, steered=True)
-    start = Start(spec=spec, input=command.input, plan=command.plan, stages=command.stages)
+    start = start_of(command, command.input)
     _, reply = await decide(executor, spec.tenant_id, spec.run_id, start)
     return Started(accepted(reply).run, changed=False)
 
@@ -220,7 +222,7 @@ async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, f
     """Remove a thread after its runs; return False if there is none. With `force`, cancel those that work or wait.
 
     Raises:
-        FailedPrecondition: a run works or waits (THREAD_BUSY), or has forks (RUN_HAS_FORKS).
+        FailedPrecondition: a run works or waits (THREAD_BUSY), or has forks outside the thread (RUN_HAS_FORKS).
         StoreUnavailable: further runs were started in it meanwhile; repeat the call, which removes the rest.
     """
     store, key = executor.store, key_of(tenant_id, thread_id)
@@ -238,7 +240,7 @@ async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, f
             runs = [run async for run in every_row(store, query)]
         if not attempt:
             for run in runs:
-                await check_has_no_forks(store, tenant_id, run.spec.run_id)
+                await check_has_no_forks(store, tenant_id, run.spec.run_id, thread_id)
         # The last first: a run whose turn has come would begin to work.
         for place in reversed(places):
             if is_steer(place):
@@ -248,6 +250,7 @@ async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, f
         if goes_on:
             await executor.deliver_letters(*key)
             continue
+        # The newest first: forks before the runs that they were made from.
         for run in runs:
             with suppress(RunNotFound):
                 await delete_run(executor, tenant_id, run.spec.run_id)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.completion import complete_run, complete_task
+from stepwell_client.internal import OnBusy
 
 Json = Annotated[
     bool,
@@ -148,6 +149,22 @@ LogLevel = Annotated[
 LogFormat = Annotated[
     str | None,
     typer.Option("--log-format", metavar="FORMAT", help="console or json. [console]"),
+]
+ReflectOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reflect-on",
+        metavar="NAME",
+        help="A signal of this name makes it reflect early; may be given again.",
+    ),
+]
+Thread = Annotated[
+    str,
+    typer.Option("--thread", metavar="ID", help="The thread, as of a chat, that it is a run of."),
+]
+Busy = Annotated[
+    OnBusy,
+    typer.Option("--on-busy", help="With --thread, if a run of the thread works."),
 ]
 LISTEN: dict[str, Any] = {
     "host": Host,

@@ -32,6 +32,7 @@ from stepwell.core.loop.letters import (
 from stepwell.core.loop.occurrences import (
     Cancel,
     ChildEnds,
+    Fork,
     LettersDelivered,
     Occurrence,
     Pause,
@@ -39,6 +40,7 @@ from stepwell.core.loop.occurrences import (
     SendSignal,
     SignalSent,
     Start,
+    StartInThread,
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.thread_occurrences import LetGo, RunLeft, RunWrites
@@ -228,16 +230,7 @@ class Letters:
             message = f"the task's input is too large with the results that it depends on: {most}"
             reply = Failure(kind="CHILD_TOO_LARGE", message=message, retryable=False)
         else:
-            start = Start(
-                spec=spec,
-                input=given,
-                plan=letter.plan,
-                stages=letter.stages,
-                waits_for_thread=letter.waits,
-                actor=letter.actor,
-                on_behalf_of=letter.on_behalf_of,
-            )
-            reply = await self._sent(to, start)
+            reply = await self._sent(to, start_of(letter, given, waits=letter.waits))
         if letter.spec.thread_id:
             if isinstance(reply, Failure):
                 await self._leave(key, spec.run_id)
@@ -307,6 +300,23 @@ class Letters:
         value = {"input": raw_of(letter.input), "results": results, "failures": failures}
         data = msgspec.json.encode(value)
         return Payload(data=data) if len(data) <= limits.CHILD_INPUT_BYTES_MAX else None
+
+
+def start_of(
+    one: StartRun | StartInThread, given: Payload | None, *, waits: bool = False
+) -> Start | Fork:
+    """Return the command that creates a run, which may be a fork, with this input."""
+    if one.fork is not None:
+        return replace(one.fork, spec=one.spec, input=given, waits_for_thread=waits)
+    return Start(
+        spec=one.spec,
+        input=given,
+        plan=one.plan,
+        stages=one.stages,
+        waits_for_thread=waits,
+        actor=one.actor,
+        on_behalf_of=one.on_behalf_of,
+    )
 
 
 def child_ends(question_id: str, end: ChildEnd, run: Run | None = None) -> ChildEnds:

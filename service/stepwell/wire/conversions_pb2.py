@@ -6839,6 +6839,18 @@ def check_ForkRunRequest(m: orchestrator_pb2.ForkRunRequest, p: str, f: Faults) 
     if m.HasField('worker_version'):
         v = m.worker_version
         check_WorkerVersion(v, p + 'worker_version.', f)
+    v = m.thread_id
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.on_busy
+    if v:
+        if v not in {1, 2, 3, 4}: f.add(p + 'on_busy', f'there is no value numbered {v}')
+    v = m.reflect_on
+    if v:
+        if len(v) > 32: f.add(p + 'reflect_on', f'{items(v)}; limit: 32 items, each a name of 1 to 128 characters')
+        else:
+            for i, v in enumerate(v[:]):
+                if len(v) > 128 or not is_name(v): f.add(f"{p}reflect_on[{i}]", f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     return None
 
 

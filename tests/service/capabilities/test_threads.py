@@ -13,11 +13,12 @@ from stepwell_client import (
     Failure,
     Retry,
     RunStatus,
+    StepKind,
     Task,
     TaskContext,
 )
-from stepwell_client.enums import BlockedKind
-from stepwell_client.errors import InvalidRequest, RequestIdReused
+from stepwell_client.enums import BlockedKind, Phase
+from stepwell_client.errors import InvalidRequest, RequestIdReused, RunNotFound
 from stepwell_client.v1 import orchestrator_pb2
 from tests.service.capabilities.conftest import Served
 from tests.support.patience import until
@@ -177,6 +178,68 @@ async def test_a_busy_thread_rejects_or_is_interrupted_as_the_start_says(served:
         chat.go_on.set()
         assert await urgent.result() == {"answer": "FOUR"}
         assert (await waiting.get()).status is RunStatus.CANCELLED
+
+
+STEPS = [*ANSWER, Task("again", "answer", depends_on=["answer"])]
+
+
+async def test_a_fork_that_names_a_thread_has_a_place_in_its_order(
+    served_everywhere: Served,
+) -> None:
+    served, chat = served_everywhere, Chat()
+    chat.go_on.set()
+    async with served.worker(chat.agent, concurrency=4):
+        client = served.client
+        done = await client.start("one", plan=STEPS, thread="t1")
+        await done.result()
+        chat.go_on = asyncio.Event()
+        working = await client.start("two", plan=ANSWER, thread="t1")
+        await until(lambda: chat.order == ["one", "one", "two"])
+        for call in (done.check_fork, done.fork):
+            with pytest.raises(FailedPrecondition, match="works") as refusal:
+                await call(thread="t1", on_busy="reject")
+            assert refusal.value.reason == "THREAD_BUSY"
+        versions = range(1, (await done.get()).version + 1)
+        checks = [await done.check_fork(version=one, thread="t1") for one in versions]
+        middle = next(at for at, one in zip(versions, checks, strict=True) if one.kept == 1)
+        plain, other = await done.check_fork(), await done.check_fork(thread="t2")
+        assert plain.warnings == ("the run is of thread 't1', and the fork is of none",)
+        assert other.warnings == ("the run is of thread 't1', and the fork is of thread 't2'",)
+        fork = await done.fork(version=middle, thread="t1", request_id="fork")
+        waiting = await client.start("three", plan=ANSWER, thread="t1")
+        row = await fork.get()
+        assert (row.thread_id, row.blocked_on) == ("t1", BlockedKind.THREAD)
+        assert row.parent_run_id == done.id
+        again = await done.fork(version=middle, thread="t1", request_id="fork")
+        assert (again.id, again.created) == (fork.id, False)
+        chat.go_on.set()
+        assert await fork.result() == {"answer": "ONE", "again": "ONE"}
+        await waiting.result()
+        await working.wait()
+    assert chat.order == ["one", "one", "two", "one", "three"]
+    assert chat.most == 1
+    assert await client.thread("t1").delete()
+    with pytest.raises(RunNotFound):
+        await fork.get()
+
+
+async def test_a_fork_may_reflect_for_other_signals_where_it_reflects(served: Served) -> None:
+    run = await served.client.start("x", plan=ANSWER, queue="nobody")
+    with pytest.raises(InvalidRequest, match="reflect_on"):
+        await run.fork(reflect_on=["note"])
+    with pytest.raises(InvalidRequest, match="on_busy"):
+        await run.fork(thread="t1", on_busy="steer")
+    run = await served.client.start(
+        "x", plan=ANSWER, stages=[StepKind.REFLECT], queue="nobody", reflect_on=["note"]
+    )
+    other, same = await run.fork(reflect_on=["other"]), await run.fork()
+    for fork in (other, same):
+        for name in ("note", "other"):
+            before = await fork.get()
+            await fork.signal(name, 1)
+            reflects = (await fork.get()).phase is Phase.REFLECTING
+            expected = before.phase is Phase.REFLECTING or (fork is other) == (name == "other")
+            assert reflects == expected
 
 
 async def test_a_start_that_steers_reaches_the_run_that_works_or_becomes_a_run(

@@ -103,6 +103,12 @@ class ForkOptions(TypedDict, total=False):
     """The fork's own budget."""
     worker_version: str
     """As in `StartOptions`; default: the run's."""
+    reflect_on: Sequence[str]
+    """Other names of signals for which it reflects early; none: the run's."""
+    thread: str
+    """The thread that it is a run of, as in `StartOptions`; default: none, also where the run is of one."""
+    on_busy: OnBusy
+    """As in `StartOptions`, without `steer`."""
     request_id: str
     """Identifies the request: repeated, it returns the same fork. Generated if left out."""
 
@@ -245,6 +251,9 @@ def fork_request(
         priority=options.get("priority"),
         budget=budget.message() if budget else None,
         worker_version=_worker_version(options.get("worker_version", "")),
+        reflect_on=options.get("reflect_on", ()),
+        thread_id=options.get("thread", ""),
+        on_busy=_on_busy(options.get("on_busy", "enqueue")),
         request_id=options.get("request_id") or request_id,
         validate_only=validate_only,
     )

@@ -535,7 +535,7 @@ class GetServerInfoResponse(_message.Message):
     def __init__(self, version: _Optional[str] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., console_address: _Optional[str] = ..., protocol_revision: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "on_behalf_of", "request_id", "validate_only", "worker_version")
+    __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "on_behalf_of", "request_id", "validate_only", "worker_version", "thread_id", "on_busy", "reflect_on")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -560,6 +560,9 @@ class ForkRunRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BUSY_FIELD_NUMBER: _ClassVar[int]
+    REFLECT_ON_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     version: int
     mode: _types_pb2.ForkMode
@@ -577,7 +580,10 @@ class ForkRunRequest(_message.Message):
     request_id: str
     validate_only: bool
     worker_version: _types_pb2.WorkerVersion
-    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ..., mode: _Optional[_Union[_types_pb2.ForkMode, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., replan: bool = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., queue: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
+    thread_id: str
+    on_busy: OnBusy
+    reflect_on: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ..., mode: _Optional[_Union[_types_pb2.ForkMode, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., replan: bool = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., queue: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., thread_id: _Optional[str] = ..., on_busy: _Optional[_Union[OnBusy, str]] = ..., reflect_on: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ForkViolation(_message.Message):
     __slots__ = ("kind", "task_id", "field", "description")

@@ -43,6 +43,12 @@ _Patch = Annotated[
         help="Whether the plan may be another one: changed tasks run again, and what is built on them.",
     ),
 ]
+_Replan = Annotated[
+    bool, typer.Option("--replan", help="Ask for another plan before anything else is done.")
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be kept and done; start nothing.")
+]
 _ForkPriority = Annotated[
     int | None,
     typer.Option("--priority", metavar="N", min=-100, max=100, help="Higher goes first."),
@@ -66,12 +72,8 @@ def fork(
     run_input: options.RunPayload = None,
     plan: _OtherPlan = None,
     patch: _Patch = False,
-    replan: Annotated[
-        bool, typer.Option("--replan", help="Ask for another plan before anything else is done.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be kept and done; start nothing.")
-    ] = False,
+    replan: _Replan = False,
+    dry_run: _DryRun = False,
     label: options.Label = None,
     queue: Annotated[
         str, typer.Option("--queue", "-q", metavar="NAME", help="Where its steps wait for workers.")
@@ -80,6 +82,9 @@ def fork(
     max_parallel: options.MaxParallel = None,
     priority: _ForkPriority = None,
     worker_version: options.WorkerVersion = "",
+    reflect_on: options.ReflectOn = None,
+    thread: options.Thread = "",
+    on_busy: options.Busy = "enqueue",
     budget: options.Spend = None,
     request_id: _ForkRequestId = "",
     detach: options.Detach = False,
@@ -99,6 +104,9 @@ def fork(
         labels=connect.labels(label),
         queue=queue,
         worker_version=worker_version,
+        reflect_on=reflect_on or (),
+        thread=thread,
+        on_busy=on_busy,
         request_id=request_id,
     )
     if goal is not None:

@@ -16,7 +16,7 @@ from stepwell.cli.view.follow_tree import follow_tree
 from stepwell.cli.view.terminal import put_json
 from stepwell.cli.view.text import micros, note, short_id
 from stepwell_client import StepKind, SyncClient, SyncRunHandle
-from stepwell_client.internal import OnBusy, StartOptions
+from stepwell_client.internal import StartOptions
 
 EXAMPLES = {
     "run": "stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'",
@@ -34,14 +34,6 @@ _Stages = Annotated[
     list[str] | None,
     typer.Option(
         "--stage", metavar="STAGE", help="With --plan: reflect, synthesize; may be given again."
-    ),
-]
-_ReflectOn = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reflect-on",
-        metavar="NAME",
-        help="A signal of this name makes it reflect early; may be given again.",
     ),
 ]
 _RunQueue = Annotated[
@@ -67,14 +59,6 @@ _KeepOrWait = Annotated[
         " or is paused.",
     ),
 ]
-_Thread = Annotated[
-    str,
-    typer.Option("--thread", metavar="ID", help="The thread, as of a chat, that it is a run of."),
-]
-_OnBusy = Annotated[
-    OnBusy,
-    typer.Option("--on-busy", help="With --thread, if a run of the thread works."),
-]
 _InputSchema = Annotated[
     bool,
     typer.Option(
@@ -99,7 +83,7 @@ def run(
     run_input: options.RunPayload = None,
     plan: _NewPlan = None,
     stage: _Stages = None,
-    reflect_on: _ReflectOn = None,
+    reflect_on: options.ReflectOn = None,
     pipeline: Annotated[
         str, typer.Option("--pipeline", "-p", metavar="NAME", help="What it is an instance of.")
     ] = "",
@@ -110,8 +94,8 @@ def run(
     priority: _RunPriority = 0,
     worker_version: options.WorkerVersion = "",
     budget: options.Spend = None,
-    thread: _Thread = "",
-    on_busy: _OnBusy = "enqueue",
+    thread: options.Thread = "",
+    on_busy: options.Busy = "enqueue",
     request_id: _RunRequestId = "",
     detach: options.Detach = False,
     keep: _KeepOrWait = False,

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import LettersDelivered
+from stepwell.core.loop.occurrences import Fork, LettersDelivered
 from stepwell.core.loop.transition import UNCHANGED, Reply
 from stepwell.core.port import Commit, EntryWrite, Timer
 from stepwell.core.records.journal import Entry
@@ -55,6 +55,8 @@ class StartRun(Record, tag="START", frozen=True, kw_only=True):
     stages: tuple[StepKind, ...] = ()
     waits: bool = False
     """It waits until its thread lets it go."""
+    fork: Fork | None = None
+    """The run of a thread is this fork. Its spec and its input are here."""
     actor: str = ""
     on_behalf_of: str = ""
 

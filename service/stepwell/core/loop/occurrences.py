@@ -54,6 +54,8 @@ class StartInThread(Called, frozen=True, kw_only=True):
     plan: tuple[TaskSpec, ...] | None = None
     stages: tuple[StepKind, ...] = ()
     on_busy: OnBusy = OnBusy.ENQUEUE
+    fork: Fork | None = None
+    """The run is this fork, whose input is here, and which has no `plan` and no `stages` here."""
 
 
 class Fork(Called, frozen=True, kw_only=True):
@@ -74,6 +76,8 @@ class Fork(Called, frozen=True, kw_only=True):
     signals: tuple[EntryWrite, ...] = ()
     """Signals that the parent kept at that version and still keeps, oldest first."""
     input: Payload | None = None
+    waits_for_thread: bool = False
+    """As in `Start`."""
 
 
 class Cancel(Command, frozen=True, kw_only=True):

@@ -96,6 +96,8 @@ def fork(draft: Draft, command: Fork) -> Reply:
     message = f"forked from {spec.parent_run_id} at version {spec.parent_version}"
     draft.event(EventType.RUN_FORKED, message=message)
     draft.change_run(**cast("RunFields", _differences(run, draft.run, _OF_A_FORKED_RUN)))
+    if command.waits_for_thread:
+        draft.change_run(waits_for_thread=True)
     inherit_signals(draft, command.signals)
     for task in command.tasks:
         fields = _differences(task, draft.task(task.task_id), _OF_A_FORKED_TASK)

@@ -67,10 +67,10 @@ def _refusal(draft: Draft, one: StartInThread, runs: list[Question]) -> Reply | 
         return refused("TOO_MANY_LETTERS", f"too much of thread {thread!r} is not delivered yet")
     size = letters.size_of(_letter(one, waits=False))
     if size > limits.THREAD_START_BYTES_MAX:
+        what = "the fork has" if one.fork is not None else "goal, input and plan have"
         return refused(
             "THREAD_START_TOO_LARGE",
-            f"goal, input and plan have {size:,} bytes together; in a thread"
-            f" {limits.THREAD_START_BYTES_MAX:,} are the most",
+            f"{what} {size:,} bytes together; in a thread {limits.THREAD_START_BYTES_MAX:,} are the most",
         )
     return None
 
@@ -110,6 +110,7 @@ def _letter(one: StartInThread, *, waits: bool) -> letters.StartRun:
         plan=one.plan,
         stages=one.stages,
         waits=waits,
+        fork=one.fork,
         actor=one.actor,
         on_behalf_of=one.on_behalf_of,
     )

@@ -9,17 +9,19 @@ from msgspec.structs import replace
 from stepwell.app.forks import ForkOrder, PreparedFork, find_fork, make_fork, prepare_fork
 from stepwell.app.history import History
 from stepwell.app.start import checked_version
+from stepwell.app.threads import in_thread, rehearse_in_thread
 from stepwell.core.fork.fork import Base, fork_id
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Budget, TaskSpec
-from stepwell.core.records.states import ForkMode
+from stepwell.core.records.states import ForkMode, OnBusy
 from stepwell.rpc.caller import caller
 from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of, run_id_of
+from stepwell.rpc.orchestrator.start import on_busy_of
 from stepwell.wire.plans import read_plan_of
 from stepwell.wire.records import to_message, to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -33,6 +35,10 @@ async def fork_run(
     if request.replan and request.HasField("plan"):
         what = "give either a plan or replan, which asks for another one"
         raise InvalidArgument(f"replan: {what}", (Violation("replan", what),))
+    on_busy = on_busy_of(request)
+    if on_busy is OnBusy.STEER:
+        what = "is no STEER: a fork is a run of its own, and no signal"
+        raise InvalidArgument(f"on_busy {what}", (Violation("on_busy", what),))
     order = _order(deps, caller(), request, await read_plan_of(deps.runtime, request))
     if request.request_id and not request.validate_only:
         known = await find_fork(deps.store, order)
@@ -41,8 +47,10 @@ async def fork_run(
     prepared = await prepare_fork(deps.store, history, order)
     response = _foretold(prepared)
     if request.validate_only:
+        if order.thread_id and not prepared.base.misfits:
+            await rehearse_in_thread(deps.executor, in_thread(prepared.base.fork, on_busy))
         return _rehearsal(response, prepared.base)
-    made = await make_fork(deps.executor, order, prepared.base)
+    made = await make_fork(deps.executor, order, prepared.base, on_busy)
     response.run.CopyFrom(await presenter.message(made.run))
     response.created = made.changed
     return response
@@ -82,12 +90,16 @@ def _order(
             if request.HasField("worker_version")
             else None
         ),
+        thread_id=request.thread_id,
+        reflect_on=tuple(dict.fromkeys(request.reflect_on)),
     )
     # The caller and the server's settings are not part of the request's meaning.
     return replace(
         order,
         actor=who.subject,
-        request_fingerprint=fingerprint_of(order) if request.request_id else "",
+        request_fingerprint=fingerprint_of(order)
+        if request.request_id or request.thread_id
+        else "",
         budget=None if asked is None else with_default(deps, who.tenant_id, asked),
     )
 

@@ -13,7 +13,7 @@ from stepwell.app.start import (
     start_command,
 )
 from stepwell.app.threads import in_thread, rehearse_in_thread, start_in_thread
-from stepwell.core.loop.occurrences import Start
+from stepwell.core.loop.occurrences import Start, StartInThread
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
@@ -39,14 +39,24 @@ _ON_BUSY = {
 }
 
 
+def on_busy_of(request: pb.StartRunRequest | pb.ForkRunRequest) -> OnBusy:
+    """Return what happens where another run of the thread works.
+
+    Raises:
+        InvalidArgument: it is given, and no thread.
+    """
+    if request.on_busy > pb.ON_BUSY_ENQUEUE and not request.thread_id:
+        what = "needs a thread_id: it is for a thread of which another run works"
+        raise InvalidArgument(f"on_busy {what}", (Violation("on_busy", what),))
+    return _ON_BUSY[request.on_busy]
+
+
 async def start_run(
     deps: Dependencies, presenter: RunPresenter, request: pb.StartRunRequest
 ) -> pb.StartRunResponse:
     """Start a run; answer after its first commit."""
     who = caller()
-    if request.on_busy > pb.ON_BUSY_ENQUEUE and not request.thread_id:
-        what = "needs a thread_id: it is for a thread of which another run works"
-        raise InvalidArgument(f"on_busy {what}", (Violation("on_busy", what),))
+    on_busy = on_busy_of(request)
     run_id = (
         run_id_of(who.tenant_id, request.request_id)
         if request.request_id
@@ -55,7 +65,7 @@ async def start_run(
     plan = await read_plan_of(deps.runtime, request)
     command = _command(deps, who, run_id, request, plan)
     if request.thread_id:
-        return await _start_in_thread(deps, presenter, request, command)
+        return await _start_in_thread(deps, presenter, request, in_thread(command, on_busy))
     if request.validate_only:
         rehearsal = await rehearse(deps.executor, who.tenant_id, run_id, command)
         return pb.StartRunResponse(run=await presenter.message(rehearsal.after))
@@ -64,10 +74,9 @@ async def start_run(
 
 
 async def _start_in_thread(
-    deps: Dependencies, presenter: RunPresenter, request: pb.StartRunRequest, start: Start
+    deps: Dependencies, presenter: RunPresenter, request: pb.StartRunRequest, command: StartInThread
 ) -> pb.StartRunResponse:
     """Start a run in its thread; answer once it is there."""
-    command = in_thread(start, _ON_BUSY[request.on_busy])
     if request.validate_only:
         run, _, steered = await rehearse_in_thread(deps.executor, command)
         return pb.StartRunResponse(run=await presenter.message(run), steered=steered)

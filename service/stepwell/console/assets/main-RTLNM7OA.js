@@ -983,7 +983,7 @@ replica_id\x07 (	/
 \bfeatures\v (	-
 \vLimitsEntry\v
 key (	\r
-value (:8"ï
+value (:8"Ô
 ForkRunRequest
 run_id (	B\b¢»\b$
 \x07version (B¢»8\0#
@@ -1003,7 +1003,11 @@ replica_id\x07 (	/
 
 request_id (	B\x07¢» 
 \rvalidate_only (\b2
-worker_version (\v2.stepwell.v1.WorkerVersion-
+worker_version (\v2.stepwell.v1.WorkerVersion
+	thread_id (	B\x07¢»$
+\x07on_busy (2.stepwell.v1.OnBusy!
+
+reflect_on (	B\r¢»	H R\b-
 \vLabelsEntry\v
 key (	\r
 value (	:8B\x07
