@@ -4271,6 +4271,10 @@ def fill_Tally(r: Tally, m: store_pb2.Tally) -> None:
     if v: m.fingerprint = v
     v = r.repeats
     if v: m.alike = v
+    v = r.before
+    if v: m.before = v
+    v = r.turns
+    if v: m.turns = v
     v = r.iterations_before
     if v: m.iterations_before = v
     v = r.wall_over_ms
@@ -4283,6 +4287,8 @@ def read_Tally(m: store_pb2.Tally) -> Tally:
         digest=m.digest,
         fingerprint=m.fingerprint,
         repeats=m.alike,
+        before=m.before,
+        turns=m.turns,
         iterations_before=m.iterations_before,
         wall_over_ms=get_ms(m.wall_over) if m.HasField("wall_over") else 0,
     )
@@ -7897,6 +7903,8 @@ def check_AttemptCounts_record(m: types_pb2.AttemptCounts, p: str, f: Faults) ->
 def check_store_Tally_record(m: store_pb2.Tally, p: str, f: Faults) -> None:
     v = m.fingerprint
     if '\0' in v: f.add(p + 'fingerprint', f'{utf8_size(v)}; limit: any text')
+    v = m.before
+    if '\0' in v: f.add(p + 'before', f'{utf8_size(v)}; limit: any text')
     return None
 
 

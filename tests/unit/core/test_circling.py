@@ -147,3 +147,59 @@ def test_a_run_without_reflection_keeps_no_digest() -> None:
     world.start(plan=PLAN, no_progress_limit=3)
     world.complete("a", "b")
     assert world.run.tally.digest == 0
+
+
+A_AND_B = (tuple(chain("a", "b", prompt="one")), tuple(chain("a", "b", prompt="two")))
+
+
+def test_two_plans_that_take_turns_are_a_circle_once_both_came_up_to_the_limit() -> None:
+    world = done(limit=3)
+    for iteration in range(6):
+        reflect(world, A_AND_B[iteration % 2])
+        assert not stuck(world)
+        world.complete("a", "b")
+    reflect(world, A_AND_B[0])
+
+    assert stuck(world)
+    assert (world.run.iteration, world.run.tally.repeats) == (8, 1)
+    assert world.events[-1].message.startswith("two plans took turns 3 times (the second is")
+    world.do(Resume())
+    world.complete("a", "b")
+    reflect(world, A_AND_B[1])
+    assert world.run.status == "RUNNING"
+
+
+def test_two_plans_whose_tasks_carry_over_are_a_circle_a_round_later() -> None:
+    plans = (PLAN, tuple(chain("x", "y")))
+    world = done(limit=2)
+    reflect(world, plans[1])
+    world.complete("x", "y")
+    reflect(world, plans[0])
+    reflect(world, plans[1])
+    assert not stuck(world)
+    reflect(world, plans[0])
+
+    assert stuck(world)
+    assert world.run.iteration == 5
+
+
+def test_other_results_of_two_plans_that_take_turns_are_progress() -> None:
+    world = done(limit=2)
+    for iteration in range(5):
+        reflect(world, A_AND_B[iteration % 2])
+        step = world.ready()[0]
+        world.deliver(step, Completed(result=Payload(data=b"%d" % iteration)))
+        world.complete("b")
+    assert (world.run.status, world.run.tally.turns) == ("RUNNING", 0)
+
+
+def test_added_tasks_are_progress_and_a_grown_plan_carried_on_is_none() -> None:
+    world = reflecting(task("list"), limit=2)
+    for name in ("list", "more"):
+        world.deliver(f"task:{name}#1", Completed(tasks=(task(f"{name}-a"),)))
+        world.complete(f"{name}-a")
+        reflect(world, (task("more"),) if name == "list" else world.plans[4].tasks)
+        assert not stuck(world)
+    reflect(world, world.plans[4].tasks)
+
+    assert stuck(world)

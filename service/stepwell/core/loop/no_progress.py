@@ -1,8 +1,8 @@
-"""Detects iterations that repeat the same plan and the same results.
+"""Detects iterations that repeat the same plan and the same results, and two that take turns.
 
 Each task that settles adds its result's digest to the iteration's digest, so the order doesn't
-matter and the tasks need not be read at the end. A plan equal to the previous one keeps its digest,
-because its tasks carry over with their results.
+matter and the tasks need not be read at the end. A plan equal to one of the last two, all of whose tasks carry over
+with their results, keeps its digest. An iteration's plan is the one at its end, with what its tasks added to it.
 """
 
 from __future__ import annotations
@@ -40,27 +40,42 @@ def _digest_of(task: Task, result: Payload | None) -> int:
     return int.from_bytes(parts.digest()[:8], "big") & _MASK
 
 
-def planned(tally: Tally, plan_fingerprint: str) -> Tally:
-    """Return the tally at the start of this plan's tasks."""
-    last_plan, _, last_digest = tally.fingerprint.partition(":")
-    same = last_plan == plan_fingerprint
-    return replace(tally, digest=int(last_digest, 16) if same and last_digest else 0)
+def planned(tally: Tally, plan_fingerprint: str, *, carries: bool) -> Tally:
+    """Return the tally at the start of this plan, which `carries` all of its tasks over or runs some of them."""
+    for ended in (tally.fingerprint, tally.before) if carries else ():
+        plan, _, digest = ended.partition(":")
+        if plan == plan_fingerprint:
+            return replace(tally, digest=int(digest, 16))
+    return replace(tally, digest=0)
 
 
 def iteration_ended(tally: Tally, plan_fingerprint: str) -> Tally:
-    """Return the tally after an iteration, which repeats the one before or is new."""
+    """Return the tally after an iteration, which repeats the one before, or the one before that, or is new."""
     fingerprint = f"{plan_fingerprint}:{tally.digest:x}"
     equal = tally.repeats + 1 if fingerprint == tally.fingerprint else 1
-    return replace(tally, fingerprint=fingerprint, repeats=equal)
+    turns = tally.turns + 1 if fingerprint == tally.before else 0
+    before = tally.fingerprint
+    return replace(tally, fingerprint=fingerprint, before=before, repeats=equal, turns=turns)
+
+
+def _rounds(tally: Tally) -> int:
+    """Return how often in a row the last two iterations were made."""
+    return 1 + tally.turns // 2
 
 
 def is_over_limit(run: Run) -> bool:
-    """Return whether enough equal iterations followed each other to pause the run."""
-    return is_watched(run) and run.tally.repeats >= run.spec.no_progress_limit
+    """Return whether enough equal iterations, or equal pairs of them, followed each other to pause the run."""
+    rounds = max(run.tally.repeats, _rounds(run.tally))
+    return is_watched(run) and rounds >= run.spec.no_progress_limit
 
 
 def describe(run: Run, revision: int) -> str:
     """Return a message about the repeated iterations, for people."""
+    if run.tally.repeats < run.spec.no_progress_limit:
+        return (
+            f"two plans took turns {_rounds(run.tally)} times (the second is revision {revision}) and ended with the"
+            " same results each time; resume it to let it go on"
+        )
     return (
         f"{run.tally.repeats} iterations in a row ended with the same plan (revision {revision}) and the"
         " same results; resume it to let it go on"

@@ -53,11 +53,14 @@ def accept_plan(
 ) -> None:
     """Put a valid plan in force as the next revision and begin to execute it."""
     iteration = draft.run.iteration + (trigger is Trigger.CONTINUE)
-    plan = _next_plan(draft, tasks, carried_over(draft, tasks), why, reason, iteration)
+    carried = carried_over(draft, tasks)
+    plan = _next_plan(draft, tasks, carried, why, reason, iteration)
     draft.event(EventType.PLAN_ACCEPTED, plan_revision=plan.revision, message=reason)
     enter_phase(draft, trigger, iteration=iteration, stages_fixed=True)
     if no_progress.is_watched(draft.run):
-        draft.change_run(tally=no_progress.planned(draft.run.tally, plan.fingerprint))
+        carries = len(carried) == len(tasks)
+        tally = no_progress.planned(draft.run.tally, plan.fingerprint, carries=carries)
+        draft.change_run(tally=tally)
     _put_in_force(draft, plan)
 
 

@@ -56,7 +56,7 @@ def resume_run(draft: Draft, command: Resume) -> None:
         fields |= {"failure": Failure(), "ended_us": 0, "step_spent": 0}
         count_tries_anew(draft, "")
     if run.pause_reason is PauseReason.NO_PROGRESS:
-        fields["tally"] = replace(run.tally, repeats=0)
+        fields["tally"] = replace(run.tally, repeats=0, turns=0)
     draft.change_run(**fields)
     letters.pause_children(draft, letters.ResumeRun)
     for task_id in retried:

@@ -46,6 +46,10 @@ class Tally(Record, frozen=True, kw_only=True):
     """Fingerprint of the last ended iteration: its plan and its results."""
     repeats: int = msgspec.field(default=0, name="alike")
     """Iterations in a row with this fingerprint; a resume after NO_PROGRESS resets them."""
+    before: str = ""
+    """Fingerprint of the iteration before that one."""
+    turns: int = 0
+    """Iterations in a row with the fingerprint of the one two before; a resume after NO_PROGRESS resets them."""
     iterations_before: int = 0
     """Iterations of a fork's parent before the one that the fork continues with."""
     wall_over_ms: int = 0

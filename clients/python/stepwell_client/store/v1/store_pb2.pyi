@@ -95,20 +95,24 @@ class RunSpec(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[_types_pb2.ChildOf, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ..., thread_id: _Optional[str] = ..., is_thread: bool = ...) -> None: ...
 
 class Tally(_message.Message):
-    __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over")
+    __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over", "before", "turns")
     TASKS_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     ALIKE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     WALL_OVER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
     tasks: int
     digest: int
     fingerprint: str
     alike: int
     iterations_before: int
     wall_over: _duration_pb2.Duration
-    def __init__(self, tasks: _Optional[int] = ..., digest: _Optional[int] = ..., fingerprint: _Optional[str] = ..., alike: _Optional[int] = ..., iterations_before: _Optional[int] = ..., wall_over: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    before: str
+    turns: int
+    def __init__(self, tasks: _Optional[int] = ..., digest: _Optional[int] = ..., fingerprint: _Optional[str] = ..., alike: _Optional[int] = ..., iterations_before: _Optional[int] = ..., wall_over: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., before: _Optional[str] = ..., turns: _Optional[int] = ...) -> None: ...
 
 class Losses(_message.Message):
     __slots__ = ("count", "allowance", "gone")
