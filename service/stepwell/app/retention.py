@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from stepwell.app.runs import free_children
 from stepwell.core.port import (
     EndedQuery,
     EndedRun,
@@ -27,6 +28,7 @@ from stepwell.core.port import (
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import RunStatus
+from stepwell.engine.executor import Executor
 from stepwell.logger import get_logger
 
 log = get_logger(__name__)
@@ -53,13 +55,11 @@ class Retention(NamedTuple):
 class Sweeper:
     """Removes old data, repeatedly."""
 
-    def __init__(
-        self, store: Store, runtime: Runtime, retention: Retention, forget: Forget
-    ) -> None:
-        self._store = store
+    def __init__(self, executor: Executor, runtime: Runtime, retention: Retention) -> None:
+        self._executor = executor
+        self._store = executor.store
         self._runtime = runtime
         self._retention = retention
-        self._forget = forget
         self.removed: Counter[str] = Counter()
         """Counts since the start: `runs` and `log_entries`."""
 
@@ -96,7 +96,7 @@ class Sweeper:
     async def _remove_runs(self, query: EndedQuery) -> None:
         while True:
             ended = (await self._store.page(query)).items
-            removed = await _remove(self._store, ended, self._forget)
+            removed = await _remove(self._executor, ended, self._executor.forget)
             self.removed["runs"] += len(removed)
             # Nothing was removed: there is none, or the runs were resumed or removed by others.
             if not removed:
@@ -111,14 +111,15 @@ class Purge(NamedTuple):
     """False if there are more, or one of them could not be removed."""
 
 
-async def purge(store: Store, query: EndedQuery, forget: Forget, *, rehearse: bool) -> Purge:
+async def purge(executor: Executor, query: EndedQuery, forget: Forget, *, rehearse: bool) -> Purge:
     """Remove up to `query.limit` ended runs of a tenant, or only list them in a rehearsal."""
+    store = executor.store
     if rehearse:
         names = await _foretold(store, query)
         return Purge(names[: query.limit], len(names) <= query.limit)
     removed: list[str] = []
     while room := query.limit - len(removed):
-        gone = await _remove(store, (await store.page(replace(query, limit=room))).items, forget)
+        gone = await _remove(executor, (await store.page(replace(query, limit=room))).items, forget)
         if not gone:
             break
         removed += [one.run_id for one in gone]
@@ -155,17 +156,18 @@ async def _forks_of(store: Store, run: Run) -> set[str]:
     return {fork.spec.run_id async for fork in every_row(store, query)}
 
 
-async def _remove(store: Store, ended: Sequence[EndedRun], forget: Forget) -> list[EndedRun]:
+async def _remove(executor: Executor, ended: Sequence[EndedRun], forget: Forget) -> list[EndedRun]:
     """Remove ended runs, except those resumed since they were listed; return the removed ones.
 
     A run with letters that aren't delivered stays: its parent or its children are still to know of its end.
     """
     removed: list[EndedRun] = []
     for one in ended:
-        run = await store.get_run(one.tenant_id, one.run_id)
-        if run is not None and run.letters.first < run.letters.next:
+        run = await executor.store.get_run(one.tenant_id, one.run_id)
+        if run is None or run.version != one.version or run.letters.first < run.letters.next:
             continue
-        if await store.delete_run(one.tenant_id, one.run_id, version=one.version):
+        await free_children(executor, run)
+        if await executor.store.delete_run(one.tenant_id, one.run_id, version=one.version):
             forget(one.tenant_id, one.run_id)
             removed.append(one)
     return removed

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from stepwell.core.port import RunQuery, Store, every_row
+import asyncio
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.occurrences import ChangePlace
+from stepwell.core.port import QuestionQuery, RunQuery, Store, every_row
 from stepwell.core.records.errors import (
     FailedPrecondition,
     RunNotFound,
@@ -10,10 +15,13 @@ from stepwell.core.records.errors import (
     VersionChanged,
     version_changed,
 )
+from stepwell.core.records.family import ChildOf
 from stepwell.core.records.model import Run
+from stepwell.core.records.states import QuestionKind
 from stepwell.engine.executor import Executor
 
 _DELETE_ATTEMPTS_MAX = 10
+_CHILDREN_AT_ONCE = 64
 _FORKS_NAMED = 3
 """Forks in the message that refuses to delete their parent."""
 
@@ -64,12 +72,60 @@ async def delete_run(
         if validate_only:
             await check_has_no_forks(executor.store, tenant_id, run_id)
             return
+        if run.children:
+            await check_has_no_forks(executor.store, tenant_id, run_id)
+            await free_children(executor, run)
         if await executor.store.delete_run(tenant_id, run_id, version=run.version):
             executor.forget(tenant_id, run_id)
             return
         # It has forks; or it was resumed or deleted between the two.
         await check_has_no_forks(executor.store, tenant_id, run_id)
     raise StoreUnavailable("the run is being changed concurrently; try again")
+
+
+async def free_children(executor: Executor, parent: Run, root_run_id: str = "") -> None:
+    """Take its children from a run that is to be deleted: each is the root of its own tree then, with all runs below.
+
+    With `root_run_id`, the run stays, and its children get that root. What is interrupted is completed by another call.
+
+    Raises:
+        StoreUnavailable: not all of it was done.
+    """
+    tenant_id, parent_id = parent.spec.tenant_id, parent.spec.run_id
+    depth = parent.spec.child_of.depth + 1
+    query = QuestionQuery(tenant_id=tenant_id, run_id=parent_id)
+
+    async def move(run_id: str) -> None:
+        child = await executor.store.get_run(tenant_id, run_id)
+        # Without a parent, it was taken from this one by an earlier call.
+        expected = (parent_id,) if root_run_id else (parent_id, "")
+        if child is None or child.spec.child_of.run_id not in expected:
+            return
+        place = ChildOf()
+        if root_run_id:
+            place = replace(child.spec.child_of, root_run_id=root_run_id, depth=depth)
+        await executor.send(tenant_id, run_id, ChangePlace(child_of=place))
+        moved = await read_run(executor.store, tenant_id, run_id)
+        if moved.letters.first < moved.letters.next:
+            # What it starts from now on has the new root; what it has started before is to be there.
+            await executor.deliver_letters(tenant_id, run_id)
+            now = await read_run(executor.store, tenant_id, run_id)
+            if now.letters.first < moved.letters.next:
+                raise StoreUnavailable(
+                    f"letters of the child run {run_id} aren't delivered; try again"
+                )
+        await free_children(executor, moved, root_run_id or run_id)
+
+    if not parent.children:
+        return
+    asked = [one.question async for one in every_row(executor.store, query)]
+    # A signal to a child has a question that names it, too.
+    children = list({one.prompt: None for one in asked if one.kind is QuestionKind.CHILD})
+    for begin in range(0, len(children), _CHILDREN_AT_ONCE):
+        some = children[begin : begin + _CHILDREN_AT_ONCE]
+        for moving in await asyncio.gather(*map(move, some), return_exceptions=True):
+            if moving is not None and not isinstance(moving, RunNotFound):
+                raise moving
 
 
 async def check_has_no_forks(

@@ -21,7 +21,7 @@ from stepwell.core.loop.occurrences import (
     StartInThread,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.thread_occurrences import CopyMessages, RunLeft
+from stepwell.core.loop.thread_occurrences import ChangePlace, CopyMessages, RunLeft
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import (
     LeaseQuery,
@@ -259,7 +259,7 @@ class Executor:
         self,
         tenant_id: str,
         run_id: str,
-        command: Start | StartInThread | Fork | RunLeft | CopyMessages | AnyCommand,
+        command: Start | StartInThread | Fork | RunLeft | CopyMessages | ChangePlace | AnyCommand,
     ) -> Reply:
         """Execute a command; return its reply, with the run after the command, once that is committed.
 

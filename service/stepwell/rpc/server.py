@@ -195,9 +195,7 @@ class Server:
             self._page = MetricsPage(self.metrics.registry, settings.metrics.port)
             self.metrics_port = self._page.port
         await self._server.start()
-        sweeper = Sweeper(
-            self.store, runtime, Retention(**settings.retention.model_dump()), executor.forget
-        )
+        sweeper = Sweeper(executor, runtime, Retention(**settings.retention.model_dump()))
         self.metrics.observe_sweeper(lambda: sweeper.removed)
         if self._executes:
             executor.start()

@@ -120,6 +120,26 @@ async def test_children_are_listed_by_their_parent_and_by_their_root(
     assert await listed(served, child_of=root.id, labels={"stepwell.root": other.id}) == []
 
 
+async def test_a_deleted_root_leaves_each_child_as_the_root_of_its_own_tree(
+    served_everywhere: Served,
+) -> None:
+    served = served_everywhere
+    async with served.worker(family(), concurrency=8):
+        root = await served.client.start("r", plan=grown(2))
+        await root.result()
+    children = await listed(served, child_of=root.id)
+    await root.delete()
+    assert await listed(served, child_of=root.id) == []
+    assert await listed(served, root_run_id=root.id) == []
+    [first] = [one for one in children if one.goal == "ra"]
+    now = await served.client.run(first.id).get()
+    assert (now.child_of, now.labels) == (None, {})
+    below = await listed(served, root_run_id=first.id)
+    assert goals(below) == goals(await listed(served, child_of=first.id)) == ["raa", "rab"]
+    places = [one.child_of for one in below]
+    assert [(one.root_run_id, one.depth) for one in places if one] == [(first.id, 1)] * 2
+
+
 async def test_nobody_can_give_a_run_the_labels_of_a_child(served: Served) -> None:
     for start in (served.client.start, (await served.client.start("r")).fork):
         with pytest.raises(InvalidRequest) as refused:

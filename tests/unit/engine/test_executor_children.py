@@ -189,7 +189,7 @@ async def test_a_parent_is_not_removed_before_its_open_child_is_cancelled() -> N
         ended = EndedQuery(tenant_id=TENANT, statuses=(RunStatus.CANCELLED,), limit=9)
 
         async def purged() -> Purge:
-            return await purge(world.store, ended, lambda *_: None, rehearse=False)
+            return await purge(executor, ended, lambda *_: None, rehearse=False)
 
         deleting = asyncio.ensure_future(delete_run(executor, TENANT, RUN))
         await turns(200)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import (
     attempts,
+    children,
     deliveries,
     expiries,
     leases,
@@ -62,6 +63,7 @@ from stepwell.core.loop.occurrences import (
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.thread_occurrences import (
+    ChangePlace,
     CopyMessages,
     ForkThread,
     LetGo,
@@ -118,19 +120,27 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
             return opening.open_waits(draft, occurrence)
         case ChildEnds():
             return opening.child_ends(draft, occurrence)
-        case LetGo():
-            return threads.let_go(draft)
-        case RunLeft():
-            return threads.run_left(draft, occurrence)
-        case RunWrites():
-            return thread_messages.run_writes(draft, occurrence)
-        case CopyMessages():
-            return thread_messages.copy_messages(draft, occurrence)
+        case LetGo() | RunLeft() | RunWrites() | CopyMessages():
+            return _apply_of_thread(draft, occurrence)
         case LettersDelivered():
             return opening.letters_delivered(draft, occurrence)
+        case ChangePlace():
+            return children.change_place(draft, occurrence)
         case _:
             with draft.called_by(occurrence):
                 return _apply_called(draft, occurrence)
+
+
+def _apply_of_thread(draft: Draft, one: LetGo | RunLeft | RunWrites | CopyMessages) -> Reply:
+    match one:
+        case LetGo():
+            return threads.let_go(draft)
+        case RunLeft():
+            return threads.run_left(draft, one)
+        case RunWrites():
+            return thread_messages.run_writes(draft, one)
+        case CopyMessages():
+            return thread_messages.copy_messages(draft, one)
 
 
 def _apply_called(draft: Draft, command: Start | StartInThread | Fork | AnyCommand) -> Reply:

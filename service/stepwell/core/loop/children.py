@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import AwaitChild, SignalChild
+from stepwell.core.loop.occurrences import AwaitChild, ChangePlace, SignalChild
+from stepwell.core.loop.transition import UNCHANGED, Reply
 from stepwell.core.records import graph, limits
 from stepwell.core.records.family import ChildOf
 from stepwell.core.records.model import (
@@ -26,7 +27,7 @@ from stepwell.core.records.model import (
     RunSpec,
 )
 from stepwell.core.records.routing import WorkerVersion
-from stepwell.core.records.states import QuestionKind, RunStatus
+from stepwell.core.records.states import EventType, QuestionKind, RunStatus
 from stepwell.core.records.texts import id_ending
 
 OWN_LABELS = "stepwell."
@@ -34,6 +35,7 @@ OWN_LABELS = "stepwell."
 PARENT_LABEL = "stepwell.parent"
 ROOT_LABEL = "stepwell.root"
 """Labels by which the children of a run, and all runs below a root, are found."""
+_PLACE_LABELS = (PARENT_LABEL, ROOT_LABEL)
 
 _SHARED = ("input_tokens", "output_tokens", "cost_micros")
 """The parts of a budget of which children get a share."""
@@ -169,11 +171,32 @@ def cancel(draft: Draft, question: Question, reason: str) -> None:
     letters.write(draft, letters.CancelRun(run_id=question.prompt, reason=reason))
 
 
+def change_place(draft: Draft, one: ChangePlace) -> Reply:
+    """Set the run's place in its tree, with the labels by which it is found there."""
+    spec, place = draft.run.spec, one.child_of
+    if spec.child_of == place:
+        return UNCHANGED
+    draft.event(EventType.PLACE_CHANGED, message=place.root_run_id or spec.run_id)
+    kept = {name: one for name, one in spec.labels.items() if name not in _PLACE_LABELS}
+    draft.change_spec(replace(spec, labels={**kept, **_labels_of(place)}, child_of=place))
+    return Reply()
+
+
+def _labels_of(place: ChildOf) -> dict[str, str]:
+    return {PARENT_LABEL: place.run_id, ROOT_LABEL: place.root_run_id} if place.run_id else {}
+
+
 def _spec(draft: Draft, question: Question, asked: AwaitChild, number: int) -> RunSpec:
     parent = draft.run.spec
     digest = _digest(draft.run, number)
-    root = parent.child_of.root_run_id or parent.run_id
     queue = asked.queue or parent.queue
+    place = ChildOf(
+        run_id=parent.run_id,
+        task_id=question.task_id,
+        question_id=question.question_id,
+        root_run_id=parent.child_of.root_run_id or parent.run_id,
+        depth=parent.child_of.depth + 1,
+    )
     shares = {name: getattr(asked.budget, name) or (_left(draft, name) or 0) for name in _SHARED}
     defaults = RunSpec(tenant_id=parent.tenant_id, run_id="")
     return RunSpec(
@@ -182,7 +205,7 @@ def _spec(draft: Draft, question: Question, asked: AwaitChild, number: int) -> R
         pipeline_id=asked.pipeline_id or parent.pipeline_id,
         queue=queue,
         goal=asked.goal,
-        labels={**asked.labels, PARENT_LABEL: parent.run_id, ROOT_LABEL: root},
+        labels={**asked.labels, **_labels_of(place)},
         executor_id=parent.executor_id,
         max_iterations=asked.max_iterations or defaults.max_iterations,
         max_parallel=parent.max_parallel,
@@ -194,13 +217,7 @@ def _spec(draft: Draft, question: Question, asked: AwaitChild, number: int) -> R
         no_progress_limit=parent.no_progress_limit,
         reflect_on=tuple(dict.fromkeys(asked.reflect_on)),
         worker_version=parent.worker_version if queue == parent.queue else WorkerVersion(),
-        child_of=ChildOf(
-            run_id=parent.run_id,
-            task_id=question.task_id,
-            question_id=question.question_id,
-            root_run_id=root,
-            depth=parent.child_of.depth + 1,
-        ),
+        child_of=place,
     )
 
 

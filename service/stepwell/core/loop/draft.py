@@ -37,6 +37,7 @@ from stepwell.core.records.model import (
     Plan,
     Question,
     RequestRecord,
+    RunSpec,
     Task,
     TaskSpec,
 )
@@ -89,6 +90,7 @@ class Draft:
         self.graph = state.graph
         self.plan: Plan | None = None
         self.input: Payload | None = None
+        self.changes_spec = False
         self.request: RequestRecord | None = None
         self.called = False
         """True if a command was applied."""
@@ -149,6 +151,11 @@ class Draft:
             raise IllegalMove(f"run {self.run.status} -> {status}")
         self.run = replace(self.run, **fields)
         self._events[-1].run.update(fields)
+
+    def change_spec(self, spec: RunSpec) -> None:
+        """Change the labels of the run's specification, or its place in its tree."""
+        self.run = replace(self.run, spec=spec)
+        self.changes_spec = True
 
     def change_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
         """Change fields of a task's row; the run's counts and the task's dependents follow.
@@ -426,6 +433,7 @@ class Draft:
                 version=self.version,
                 follows=self.state.commit_id,
                 run=self.run,
+                changes_spec=self.changes_spec,
                 input=self.input,
                 plan=self.plan,
                 tasks=tuple(self.tasks.values()),

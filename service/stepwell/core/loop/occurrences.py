@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepwell.core.loop.called import Called, Command
 from stepwell.core.loop.thread_occurrences import (
+    ChangePlace,
     CopyMessages,
     ForkThread,
     LetGo,
@@ -493,5 +494,6 @@ Occurrence = (
     | RunWrites
     | CopyMessages
     | LettersDelivered
+    | ChangePlace
     | GrantLease
 )

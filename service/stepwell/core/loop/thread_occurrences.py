@@ -1,10 +1,19 @@
-"""Occurrences of threads: what letters between a thread and its runs bring, and the making of forks."""
+"""Occurrences of threads and of trees of runs: what letters between a thread and its runs bring, forks of threads, and
+a run's new place in its tree.
+"""
 
 from __future__ import annotations
 
 from stepwell.core.loop.called import Command
+from stepwell.core.records.family import ChildOf
 from stepwell.core.records.model import Payload, Record
 from stepwell.core.records.threads import ThreadMessage, ThreadWrite
+
+
+class ChangePlace(Record, frozen=True, kw_only=True):
+    """Set the run's place in its tree, because a run above it is deleted."""
+
+    child_of: ChildOf
 
 
 class LetGo(Record, frozen=True, kw_only=True):

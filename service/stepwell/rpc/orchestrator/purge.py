@@ -39,7 +39,7 @@ async def purge_runs(deps: Dependencies, request: pb.PurgeRunsRequest) -> pb.Pur
         limit=request.max_runs or RUNS_DEFAULT,
     )
     try:
-        purged = await purge(deps.store, query, forget, rehearse=request.validate_only)
+        purged = await purge(deps.executor, query, forget, rehearse=request.validate_only)
     finally:  # A call that fails or is cancelled has removed some of them.
         if removed:
             _log_removal(request.on_behalf_of, removed)
