@@ -58,14 +58,14 @@ def next_batch(inbox: deque[Posted]) -> list[Posted]:
 def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
     """Add newly queued occurrences while their events stay within the limit; return whether any came."""
     known = len(batch)
-    if not inbox or _goes_alone(batch[-1].occurrence):
+    if not inbox or goes_alone(batch[-1].occurrence):
         return False
     room = limits.EVENT_BYTES_PER_COMMIT_MAX - sum(_event_bytes(one.occurrence) for one in batch)
     events = limits.EVENTS_PER_COMMIT_MAX - sum(_events(one.occurrence) for one in batch)
     while (
         inbox
         and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
-        and not _goes_alone(inbox[0].occurrence)
+        and not goes_alone(inbox[0].occurrence)
         and (room := room - _event_bytes(inbox[0].occurrence)) >= 0
         and (events := events - _events(inbox[0].occurrence)) >= 0
     ):
@@ -117,7 +117,8 @@ def _question_bytes(question: NeedsAnswer) -> int:
     return _REQUEST_BYTES + sum(text_bytes(text) for text in asked)
 
 
-def _goes_alone(occurrence: Occurrence) -> bool:
+def goes_alone(occurrence: Occurrence) -> bool:
+    """Return whether nothing else is decided in the same turn."""
     # A dropped call must be committed before the messages that its lease adds at its end are read.
     if isinstance(occurrence, Delivery):
         # A commit has one plan revision.

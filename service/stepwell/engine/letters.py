@@ -60,6 +60,8 @@ log = get_logger(__name__)
 
 AT_ONCE_MAX = 64
 """Letters to different receivers that are under way at once."""
+REMOVE_SECONDS = 0.1
+"""The time for which delivered letters wait to be removed by a commit that their sender makes anyway."""
 
 Numbered = tuple[int, Letter]
 
@@ -84,6 +86,9 @@ class Letters:
         self._under_way: dict[RunKey, asyncio.Task[None]] = {}
         self._more: set[RunKey] = set()
         """Senders that wrote further letters while theirs were under way."""
+        self._delivered: dict[RunKey, int] = {}
+        """The last delivered letter of each sender that has yet to remove it."""
+        self._removing: asyncio.Task[None] | None = None
 
     def committed(self, key: RunKey, commit: Commit) -> None:
         """Deliver the letters of a commit that was acknowledged."""
@@ -93,8 +98,16 @@ class Letters:
         if key in self._under_way:
             self._more.add(key)
             return
-        is_first = written[0][0] == commit.run.letters.first
-        self._begin(key, written if is_first else [])
+        first = written[0][0]
+        if first <= self._delivered.get(key, 0):
+            del self._delivered[key]  # The store has lost the letters that were delivered.
+        last = max(commit.run.letters.first - 1, self._delivered.get(key, 0))
+        self._begin(key, written if first == last + 1 else [])
+
+    def removal(self, key: RunKey) -> LettersDelivered | None:
+        """Return the occurrence that removes a sender's delivered letters, or None if none waits for it."""
+        last = self._delivered.pop(key, 0)
+        return LettersDelivered(last=last) if last else None
 
     def deliver(self, key: RunKey) -> asyncio.Task[None]:
         """Deliver all letters that the store has of a run, unless they are under way."""
@@ -106,23 +119,32 @@ class Letters:
         return task
 
     async def idle(self) -> None:
-        """Wait until no letter is under way."""
+        """Wait until no letter is under way, and have the delivered ones removed."""
         while self._under_way:
             await asyncio.wait(tuple(self._under_way.values()))
+        self._remove()
 
     def close(self) -> None:
         """Stop; what isn't delivered stays due."""
         for task in tuple(self._under_way.values()):
             task.cancel()
+        if self._removing is not None:
+            self._removing.cancel()
 
     async def _deliver(self, key: RunKey, known: Sequence[Numbered]) -> None:
         """Deliver these letters, or those in the store, and then what was written meanwhile."""
         try:
+            if not known and (removal := self.removal(key)) is not None:
+                await self._post(key, removal)
             while pending := known or await self._read(key):
                 self._more.discard(key)
                 signals = await self._take_all(key, pending)
-                await self._post(key, LettersDelivered(last=pending[-1][0], signals=signals))
-                if known and key not in self._more:
+                last, is_all = pending[-1][0], bool(known) and key not in self._more
+                if is_all and all(_is_of_child(letter) for _, letter in pending):
+                    self._remove_later(key, last)
+                else:
+                    await self._post(key, LettersDelivered(last=last, signals=signals))
+                if is_all and key not in self._more:
                     return
                 known = ()
         except NotFound:
@@ -133,6 +155,21 @@ class Letters:
             del self._under_way[key]
             if key in self._more:
                 self._more.discard(key)
+
+    def _remove_later(self, key: RunKey, last: int) -> None:
+        """Remove delivered letters by the sender's next commit, or soon by one of its own."""
+        self._delivered[key] = last
+        if self._removing is None or self._removing.done():
+            self._removing = self._runtime.spawn(self._remove_soon(), name="remove letters")
+
+    async def _remove_soon(self) -> None:
+        await self._runtime.sleep(REMOVE_SECONDS)
+        self._remove()
+
+    def _remove(self) -> None:
+        for key in tuple(self._delivered):
+            if (removal := self.removal(key)) is not None:
+                self._post(key, removal)
 
     async def _read(self, key: RunKey) -> list[Numbered]:
         """Return the first letters that aren't delivered."""
@@ -316,6 +353,13 @@ def start_of(
         waits_for_thread=waits,
         actor=one.actor,
         on_behalf_of=one.on_behalf_of,
+    )
+
+
+def _is_of_child(letter: Letter) -> bool:
+    """Return whether a letter starts a child run, or reports its end: a run's next commit may remove it."""
+    return isinstance(letter, RunEnded) or (
+        isinstance(letter, StartRun) and not letter.spec.thread_id
     )
 
 

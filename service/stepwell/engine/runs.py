@@ -29,7 +29,7 @@ from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.model import Run, RunSpec
 from stepwell.core.records.states import BlockedKind, RunStatus, Verdict
 from stepwell.engine.assigner import Assigner
-from stepwell.engine.batches import Posted, next_batch, reject
+from stepwell.engine.batches import Posted, goes_alone, next_batch, reject
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
@@ -270,6 +270,8 @@ class Runs:
 
     def _begin_turn(self, key: RunKey, hot: HotRun) -> None:
         """Decide a turn and hand over its commit; if it must read first, start a task for it."""
+        if not goes_alone(hot.inbox[0].occurrence) and (removal := self.letters.removal(key)):
+            hot.inbox.appendleft(Posted(removal, _ignore))
         batch = next_batch(hot.inbox)
         try:
             transition = self._decide_at_once(key, hot, batch)
@@ -397,6 +399,10 @@ class Runs:
             idle = (key for key, hot in self._hot.items() if not hot.busy)
             for key in tuple(islice(idle, excess)):
                 del self._hot[key]
+
+
+def _ignore(_: Reply | Exception) -> None:
+    pass
 
 
 def _resolve(future: asyncio.Future[Reply], reply: Reply | Exception) -> None:

@@ -28,12 +28,12 @@ BUDGET = {
     "examples": 2_779,
     "scripts": 2_293,
     "service/stepwell": 306,
-    "service/stepwell/app": 1_121,
+    "service/stepwell/app": 1_117,
     "service/stepwell/cli": 6_110,
     "service/stepwell/console": 1_084,
     "service/stepwell/core": 8_456,
     "service/stepwell/embedded": 1_884,
-    "service/stepwell/engine": 4_415,
+    "service/stepwell/engine": 4_446,
     "service/stepwell/rpc": 4_743,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_796,
     "tests/simulation": 5_977,
     "tests/support": 2_940,
-    "tests/unit": 19_435,
+    "tests/unit": 19_453,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
