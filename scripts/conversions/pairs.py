@@ -18,7 +18,6 @@ from stepwell.core import port
 from stepwell.core.loop import occurrences
 from stepwell.core.records import (
     checkpoints,
-    child_run,
     counts,
     events,
     family,
@@ -26,6 +25,7 @@ from stepwell.core.records import (
     model,
     routing,
     step_journal,
+    task_spec,
     threads,
 )
 from stepwell.core.records.record import Record
@@ -69,6 +69,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
         message_only={"delivery_id": _IS_SET_APART},
         checked=True,
     ),
+    Pair(task_spec.ChildRun, types_pb2.ChildRun, renamed={"tasks": "plan"}),
     # A plan draft is a message of its own; the loop's record has its tasks.
     Pair(occurrences.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
     Pair(occurrences.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
@@ -147,7 +148,6 @@ def pairs() -> list[Pair]:
     apart = {pair.record for pair in _EXCEPTIONS}
     modules = (
         model,
-        child_run,
         counts,
         family,
         routing,
@@ -155,6 +155,7 @@ def pairs() -> list[Pair]:
         events,
         checkpoints,
         journal,
+        task_spec,
         threads,
         port,
     )

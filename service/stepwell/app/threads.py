@@ -207,7 +207,7 @@ async def _snapshot(store: Store, key: RunKey, command: ForkThread) -> ForkThrea
     while True:
         thread = (await read_thread(store, *key, command.forked_from)).thread
         command = replace(command, labels=thread.labels)
-        at = command.at or thread.messages
+        at = thread.messages if command.at is None else command.at
         if at > thread.messages:
             what = f"thread {command.forked_from!r} has {thread.messages} messages, and no {at}"
             raise NotFound(what, reason="MESSAGE_NOT_FOUND")

@@ -15,15 +15,15 @@ from msgspec import UNSET
 from stepwell.core.loop.occurrences import AwaitChild, AwaitSignal, Begin, BudgetSpent, Completed, Delivery, Failed, NeedsAnswer, Planned, Reconciled, Reflected, Released, SignalChild, Sleep, Suspended, SuspendedCall, UnknownCall
 from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, CheckpointQuery, Claim, Claimed, Commit, CommitResult, DependencyResult, Due, EndedQuery, EndedRun, EntryAck, EntryWrite, EventPage, ExecutionQuery, FeedEntry, FeedQuery, Fence, FoundQuestion, HeldEntry, JournalAck, JournalPage, JournalQuery, JournalWrite, KeySwap, Lease, LeaseQuery, Loaded, LogQuery, LogsOfExecution, MessageQuery, OldLogs, OpenExecution, Presence, PresenceQuery, QuestionQuery, ReadyStep, Renewal, Reservation, RunQuery, StoreInfo, StoredPayload, TaskQuery, Timer, Want, WorkerLease
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growth, NamedEvent
-from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.family import ChildOf, Letters, Signals, Thread, UnwrittenLetters
 from stepwell.core.records.journal import Entry, KeptSignal, StoredEntry, Totals
-from stepwell.core.records.model import Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
+from stepwell.core.records.model import Execution, Failure, LogEntry, Losses, Message, Outcome, Plan, Previous, Question, RequestRecord, Run, RunSpec, Session, Task, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import BlockedKind, Decision, DueKind, Durability, Effect, EventType, ExecutionStatus, ExpiryAction, Finding, FinishReason, JournalMark, LogKind, OnFailure, PauseReason, Phase, PlanTrigger, QuestionKind, QuestionStatus, RunStatus, StepKind, TaskStatus, Verdict, VersionMatch, WaitKind
 from stepwell.core.records.step_journal import Journal, Source, Wait
+from stepwell.core.records.task_spec import Budget, ChildRun, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.texts import one_line, storable
 from stepwell.core.records.threads import ThreadMessage, ThreadMessageDraft, ThreadWrite
 from stepwell.wire.faults import Faults, data_size, has_control, is_name, items, items_size, length, message_size, quoted, seconds, shown, size, utf8_size
@@ -222,19 +222,6 @@ D_Task_reconcile_losses: Any = default_of(Task, 'reconcile_losses')
 D_Totals_usage: Any = default_of(Totals, 'usage')
 
 
-def fill_Payload(r: Payload, m: types_pb2.Payload) -> None:
-    v = r.data
-    if v: m.data = v
-    m.media_type = r.media_type
-
-
-def read_Payload(m: types_pb2.Payload) -> Payload:
-    return Payload(
-        data=m.data,
-        media_type=m.media_type if m.HasField("media_type") else 'application/json',
-    )
-
-
 def fill_Violation(r: Violation, m: types_pb2.Violation) -> None:
     v = r.field
     if v: m.field = v
@@ -293,32 +280,6 @@ def read_Usage(m: types_pb2.Usage) -> Usage:
         output_tokens=m.output_tokens,
         cost_micros=m.cost_micros,
         model=m.model,
-    )
-
-
-def fill_RetryPolicy(r: RetryPolicy, m: types_pb2.RetryPolicy) -> None:
-    m.max_attempts = r.max_attempts
-    v = r.initial_backoff_ms
-    if True: put_ms(m.initial_backoff, v)
-    m.backoff_multiplier = r.backoff_multiplier
-    v = r.max_backoff_ms
-    if True: put_ms(m.max_backoff, v)
-    m.jitter = r.jitter
-    v = r.non_retryable_kinds
-    if v:
-        m.non_retryable_kinds.extend(v)
-    m.max_losses = r.max_losses
-
-
-def read_RetryPolicy(m: types_pb2.RetryPolicy) -> RetryPolicy:
-    return RetryPolicy(
-        max_attempts=m.max_attempts if m.HasField("max_attempts") else 3,
-        initial_backoff_ms=get_ms(m.initial_backoff) if m.HasField("initial_backoff") else 1000,
-        backoff_multiplier=m.backoff_multiplier if m.HasField("backoff_multiplier") else 2.0,
-        max_backoff_ms=get_ms(m.max_backoff) if m.HasField("max_backoff") else 60000,
-        jitter=m.jitter if m.HasField("jitter") else 1.0,
-        non_retryable_kinds=tuple(m.non_retryable_kinds[:]),
-        max_losses=m.max_losses if m.HasField("max_losses") else -1,
     )
 
 
@@ -1045,68 +1006,6 @@ def read_RequestRecord(m: store_pb2.RequestRecord) -> RequestRecord:
         request_id=m.request_id,
         fingerprint=m.fingerprint,
         version=m.version,
-    )
-
-
-def fill_Budget(r: Budget, m: types_pb2.Budget) -> None:
-    v = r.input_tokens
-    if v: m.input_tokens = v
-    v = r.output_tokens
-    if v: m.output_tokens = v
-    v = r.cost_micros
-    if v: m.cost_micros = v
-    v = r.tasks
-    if v: m.tasks = v
-    v = r.wall_ms
-    if v != 0: put_ms(m.wall, v)
-    v = r.iterations
-    if v: m.iterations = v
-
-
-def read_Budget(m: types_pb2.Budget) -> Budget:
-    return Budget(
-        input_tokens=m.input_tokens,
-        output_tokens=m.output_tokens,
-        cost_micros=m.cost_micros,
-        tasks=m.tasks,
-        wall_ms=get_ms(m.wall) if m.HasField("wall") else 0,
-        iterations=m.iterations,
-    )
-
-
-def fill_ChildRun(r: ChildRun, m: types_pb2.ChildRun) -> None:
-    v = r.pipeline_id
-    if v: m.pipeline_id = v
-    v = r.queue
-    if v: m.queue = v
-    v = r.goal
-    if v: m.goal = v
-    v = r.labels
-    if v: m.labels.update(v)
-    v = r.max_iterations
-    if v: m.max_iterations = v
-    v = r.budget
-    if v is not D_ChildRun_budget and v != D_ChildRun_budget:
-        c = m.budget
-        c.SetInParent()
-        fill_Budget(v, c)
-    v = r.follow_pauses
-    if v: m.follow_pauses = v
-    v = r.reflect_on
-    if v:
-        m.reflect_on.extend(v)
-
-
-def read_ChildRun(m: types_pb2.ChildRun) -> ChildRun:
-    return ChildRun(
-        pipeline_id=m.pipeline_id,
-        queue=m.queue,
-        goal=m.goal,
-        labels=dict(m.labels),
-        max_iterations=m.max_iterations,
-        budget=read_Budget(m.budget) if m.HasField("budget") else D_ChildRun_budget,
-        follow_pauses=m.follow_pauses,
-        reflect_on=tuple(m.reflect_on[:]),
     )
 
 
@@ -1966,6 +1865,71 @@ def read_KeptSignal(m: types_pb2.KeptSignal) -> KeptSignal:
         actor=m.actor,
         on_behalf_of=m.on_behalf_of,
         sent_us=(m.sent_time.seconds * 1000000 + m.sent_time.nanos // 1000),
+    )
+
+
+def fill_Payload(r: Payload, m: types_pb2.Payload) -> None:
+    v = r.data
+    if v: m.data = v
+    m.media_type = r.media_type
+
+
+def read_Payload(m: types_pb2.Payload) -> Payload:
+    return Payload(
+        data=m.data,
+        media_type=m.media_type if m.HasField("media_type") else 'application/json',
+    )
+
+
+def fill_RetryPolicy(r: RetryPolicy, m: types_pb2.RetryPolicy) -> None:
+    m.max_attempts = r.max_attempts
+    v = r.initial_backoff_ms
+    if True: put_ms(m.initial_backoff, v)
+    m.backoff_multiplier = r.backoff_multiplier
+    v = r.max_backoff_ms
+    if True: put_ms(m.max_backoff, v)
+    m.jitter = r.jitter
+    v = r.non_retryable_kinds
+    if v:
+        m.non_retryable_kinds.extend(v)
+    m.max_losses = r.max_losses
+
+
+def read_RetryPolicy(m: types_pb2.RetryPolicy) -> RetryPolicy:
+    return RetryPolicy(
+        max_attempts=m.max_attempts if m.HasField("max_attempts") else 3,
+        initial_backoff_ms=get_ms(m.initial_backoff) if m.HasField("initial_backoff") else 1000,
+        backoff_multiplier=m.backoff_multiplier if m.HasField("backoff_multiplier") else 2.0,
+        max_backoff_ms=get_ms(m.max_backoff) if m.HasField("max_backoff") else 60000,
+        jitter=m.jitter if m.HasField("jitter") else 1.0,
+        non_retryable_kinds=tuple(m.non_retryable_kinds[:]),
+        max_losses=m.max_losses if m.HasField("max_losses") else -1,
+    )
+
+
+def fill_Budget(r: Budget, m: types_pb2.Budget) -> None:
+    v = r.input_tokens
+    if v: m.input_tokens = v
+    v = r.output_tokens
+    if v: m.output_tokens = v
+    v = r.cost_micros
+    if v: m.cost_micros = v
+    v = r.tasks
+    if v: m.tasks = v
+    v = r.wall_ms
+    if v != 0: put_ms(m.wall, v)
+    v = r.iterations
+    if v: m.iterations = v
+
+
+def read_Budget(m: types_pb2.Budget) -> Budget:
+    return Budget(
+        input_tokens=m.input_tokens,
+        output_tokens=m.output_tokens,
+        cost_micros=m.cost_micros,
+        tasks=m.tasks,
+        wall_ms=get_ms(m.wall) if m.HasField("wall") else 0,
+        iterations=m.iterations,
     )
 
 
@@ -4628,6 +4592,47 @@ def checked_Begin(m: worker_pb2.Begin, f: Faults, p: str = '') -> Begin | None:
     return None if f else Begin(**k)
 
 
+def fill_ChildRun(r: ChildRun, m: types_pb2.ChildRun) -> None:
+    v = r.pipeline_id
+    if v: m.pipeline_id = v
+    v = r.queue
+    if v: m.queue = v
+    v = r.goal
+    if v: m.goal = v
+    v = r.labels
+    if v: m.labels.update(v)
+    v = r.max_iterations
+    if v: m.max_iterations = v
+    v = r.budget
+    if v is not D_ChildRun_budget and v != D_ChildRun_budget:
+        c = m.budget
+        c.SetInParent()
+        fill_Budget(v, c)
+    v = r.follow_pauses
+    if v: m.follow_pauses = v
+    v = r.reflect_on
+    if v:
+        m.reflect_on.extend(v)
+    v = r.tasks
+    if v:
+        a = m.plan.tasks
+        for x in v: fill_TaskSpec(x, a.add())
+
+
+def read_ChildRun(m: types_pb2.ChildRun) -> ChildRun:
+    return ChildRun(
+        pipeline_id=m.pipeline_id,
+        queue=m.queue,
+        goal=m.goal,
+        labels=dict(m.labels),
+        max_iterations=m.max_iterations,
+        budget=read_Budget(m.budget) if m.HasField("budget") else D_ChildRun_budget,
+        follow_pauses=m.follow_pauses,
+        reflect_on=tuple(m.reflect_on[:]),
+        tasks=tuple([read_TaskSpec(x) for x in m.plan.tasks[:]]),
+    )
+
+
 def fill_Planned(r: Planned, m: worker_pb2.Outcome.Planned) -> None:
     v = r.tasks
     if v:
@@ -5460,11 +5465,9 @@ def fill_ShownExecutionChange(r: ExecutionChange, m: types_pb2.ExecutionChange) 
 
 
 MESSAGES: dict[Any, Any] = {
-    Payload: types_pb2.Payload,
     Violation: types_pb2.Violation,
     Failure: types_pb2.Failure,
     Usage: types_pb2.Usage,
-    RetryPolicy: types_pb2.RetryPolicy,
     Losses: store_pb2.Losses,
     Session: types_pb2.Session,
     Previous: store_pb2.Previous,
@@ -5477,8 +5480,6 @@ MESSAGES: dict[Any, Any] = {
     Message: types_pb2.Message,
     LogEntry: types_pb2.LogEntry,
     RequestRecord: store_pb2.RequestRecord,
-    Budget: types_pb2.Budget,
-    ChildRun: types_pb2.ChildRun,
     Counts: types_pb2.Counts,
     AttemptCounts: types_pb2.AttemptCounts,
     ChildOf: types_pb2.ChildOf,
@@ -5498,6 +5499,9 @@ MESSAGES: dict[Any, Any] = {
     CheckpointState: store_pb2.CheckpointState,
     StoredEntry: types_pb2.StoredEntry,
     KeptSignal: types_pb2.KeptSignal,
+    Payload: types_pb2.Payload,
+    RetryPolicy: types_pb2.RetryPolicy,
+    Budget: types_pb2.Budget,
     ThreadMessage: types_pb2.ThreadMessage,
     ThreadMessageDraft: types_pb2.ThreadMessageDraft,
     ThreadWrite: worker_pb2.ThreadWrite,
@@ -5594,6 +5598,7 @@ MESSAGES: dict[Any, Any] = {
     Assignment: worker_pb2.Assignment,
     Delivery: worker_pb2.Outcome,
     Begin: worker_pb2.Begin,
+    ChildRun: types_pb2.ChildRun,
     Planned: worker_pb2.Outcome.Planned,
     Reflected: worker_pb2.Outcome.Reflected,
     Completed: worker_pb2.Outcome.Completed,
@@ -5611,11 +5616,9 @@ MESSAGES: dict[Any, Any] = {
     UnknownCall: worker_pb2.Outcome.UnknownCall,
 }
 FILLERS: dict[Any, Any] = {
-    types_pb2.Payload: fill_Payload,
     types_pb2.Violation: fill_Violation,
     types_pb2.Failure: fill_Failure,
     types_pb2.Usage: fill_Usage,
-    types_pb2.RetryPolicy: fill_RetryPolicy,
     store_pb2.Losses: fill_Losses,
     types_pb2.Session: fill_Session,
     store_pb2.Previous: fill_Previous,
@@ -5628,8 +5631,6 @@ FILLERS: dict[Any, Any] = {
     types_pb2.Message: fill_Message,
     types_pb2.LogEntry: fill_LogEntry,
     store_pb2.RequestRecord: fill_RequestRecord,
-    types_pb2.Budget: fill_Budget,
-    types_pb2.ChildRun: fill_ChildRun,
     types_pb2.Counts: fill_Counts,
     types_pb2.AttemptCounts: fill_AttemptCounts,
     types_pb2.ChildOf: fill_ChildOf,
@@ -5649,6 +5650,9 @@ FILLERS: dict[Any, Any] = {
     store_pb2.CheckpointState: fill_CheckpointState,
     types_pb2.StoredEntry: fill_StoredEntry,
     types_pb2.KeptSignal: fill_KeptSignal,
+    types_pb2.Payload: fill_Payload,
+    types_pb2.RetryPolicy: fill_RetryPolicy,
+    types_pb2.Budget: fill_Budget,
     types_pb2.ThreadMessage: fill_ThreadMessage,
     types_pb2.ThreadMessageDraft: fill_ThreadMessageDraft,
     worker_pb2.ThreadWrite: fill_ThreadWrite,
@@ -5745,6 +5749,7 @@ FILLERS: dict[Any, Any] = {
     worker_pb2.Assignment: fill_Assignment,
     worker_pb2.Outcome: fill_Delivery,
     worker_pb2.Begin: fill_Begin,
+    types_pb2.ChildRun: fill_ChildRun,
     worker_pb2.Outcome.Planned: fill_Planned,
     worker_pb2.Outcome.Reflected: fill_Reflected,
     worker_pb2.Outcome.Completed: fill_Completed,
@@ -5770,11 +5775,9 @@ FILLERS: dict[Any, Any] = {
     types_pb2.ExecutionChange: fill_ShownExecutionChange,
 }
 READERS: dict[Any, Any] = {
-    types_pb2.Payload: read_Payload,
     types_pb2.Violation: read_Violation,
     types_pb2.Failure: read_Failure,
     types_pb2.Usage: read_Usage,
-    types_pb2.RetryPolicy: read_RetryPolicy,
     store_pb2.Losses: read_Losses,
     types_pb2.Session: read_Session,
     store_pb2.Previous: read_Previous,
@@ -5787,8 +5790,6 @@ READERS: dict[Any, Any] = {
     types_pb2.Message: read_Message,
     types_pb2.LogEntry: read_LogEntry,
     store_pb2.RequestRecord: read_RequestRecord,
-    types_pb2.Budget: read_Budget,
-    types_pb2.ChildRun: read_ChildRun,
     types_pb2.Counts: read_Counts,
     types_pb2.AttemptCounts: read_AttemptCounts,
     types_pb2.ChildOf: read_ChildOf,
@@ -5808,6 +5809,9 @@ READERS: dict[Any, Any] = {
     store_pb2.CheckpointState: read_CheckpointState,
     types_pb2.StoredEntry: read_StoredEntry,
     types_pb2.KeptSignal: read_KeptSignal,
+    types_pb2.Payload: read_Payload,
+    types_pb2.RetryPolicy: read_RetryPolicy,
+    types_pb2.Budget: read_Budget,
     types_pb2.ThreadMessage: read_ThreadMessage,
     types_pb2.ThreadMessageDraft: read_ThreadMessageDraft,
     worker_pb2.ThreadWrite: read_ThreadWrite,
@@ -5904,6 +5908,7 @@ READERS: dict[Any, Any] = {
     worker_pb2.Assignment: read_Assignment,
     worker_pb2.Outcome: read_Delivery,
     worker_pb2.Begin: read_Begin,
+    types_pb2.ChildRun: read_ChildRun,
     worker_pb2.Outcome.Planned: read_Planned,
     worker_pb2.Outcome.Reflected: read_Reflected,
     worker_pb2.Outcome.Completed: read_Completed,
@@ -6084,6 +6089,11 @@ def check_ChildRun(m: types_pb2.ChildRun, p: str, f: Faults) -> None:
         else:
             for i, v in enumerate(v[:]):
                 if len(v) > 128 or not is_name(v): f.add(f"{p}reflect_on[{i}]", f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    if m.HasField('plan'):
+        v = m.plan
+        if v.ByteSize() > 524288: f.add(p + 'plan', f'{message_size(v)}; limit: 512 KiB', 'PLAN_INVALID')
+        else:
+            check_PlanDraft(v, p + 'plan.', f)
     return None
 
 
@@ -6109,6 +6119,13 @@ def check_Budget(m: types_pb2.Budget, p: str, f: Faults) -> None:
     return None
 
 
+def check_PlanDraft(m: types_pb2.PlanDraft, p: str, f: Faults) -> None:
+    v = m.tasks
+    if v:
+        if len(v) > 10000: f.add(p + 'tasks', f'{items(v)}; limit: 10,000 items', 'PLAN_INVALID')
+    return None
+
+
 def check_Outcome_Planned(m: worker_pb2.Outcome.Planned, p: str, f: Faults) -> None:
     if m.HasField('plan'):
         v = m.plan
@@ -6119,13 +6136,6 @@ def check_Outcome_Planned(m: worker_pb2.Outcome.Planned, p: str, f: Faults) -> N
     if v:
         if len(v) > 1024 and len(v.encode()) > 4096: f.add(p + 'reason', f'{utf8_size(v)}; limit: 4 KiB')
         elif '\0' in v: m.reason = storable(v)
-    return None
-
-
-def check_PlanDraft(m: types_pb2.PlanDraft, p: str, f: Faults) -> None:
-    v = m.tasks
-    if v:
-        if len(v) > 10000: f.add(p + 'tasks', f'{items(v)}; limit: 10,000 items', 'PLAN_INVALID')
     return None
 
 
@@ -7271,8 +7281,8 @@ def check_ForkThreadRequest(m: orchestrator_pb2.ForkThreadRequest, p: str, f: Fa
         if len(v) > 128 or not is_name(v): f.add(p + 'new_thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     else:
         f.add(p + 'new_thread_id', 'absent; limit: a name of 1 to 128 characters')
-    v = m.at
-    if v:
+    if m.HasField('at'):
+        v = m.at
         if v < 0: f.add(p + 'at', f'{v}; limit: 0 or more')
     v = m.request_id
     if v:
@@ -8072,6 +8082,15 @@ def check_ChildRun_record(m: types_pb2.ChildRun, p: str, f: Faults) -> None:
         check_Budget_record(v, p + 'budget' + '.', f)
     for i, v in enumerate(m.reflect_on[:]):
         if '\0' in v: f.add(f"{p}reflect_on[{i}]", f'{utf8_size(v)}; limit: any text')
+    if m.HasField('plan'):
+        v = m.plan
+        check_PlanDraft_record(v, p + 'plan' + '.', f)
+    return None
+
+
+def check_PlanDraft_record(m: types_pb2.PlanDraft, p: str, f: Faults) -> None:
+    for i, v in enumerate(m.tasks[:]):
+        check_TaskSpec_record(v, f"{p}tasks[{i}]" + '.', f)
     return None
 
 

@@ -85,7 +85,15 @@ def check_child_plans(
     """Add the faults of the plans of child runs that calls at this path start."""
     for at, call in enumerate(calls):
         if call.HasField("child") and call.child.HasField("plan"):
-            read_plan(call.child.plan, f"{path}[{at}].child.plan", faults)
+            _check_child_plan(call.child, f"{path}[{at}].child.plan", faults)
+
+
+def _check_child_plan(
+    child: types_pb2.ChildRun | worker_pb2.Outcome.AwaitChild, path: str, faults: Faults
+) -> None:
+    read_plan(child.plan, path, faults)
+    if not child.plan.tasks:
+        faults.add(f"{path}.tasks", "a plan has at least one task; without a plan the child plans")
 
 
 async def read_long_item(runtime: Runtime, item: Item, faults: Faults) -> Delivery | Begin | None:
@@ -158,4 +166,6 @@ def _slices(draft: types_pb2.PlanDraft, path: str, faults: Faults) -> Iterator[l
             else:
                 faults.take_over(found, f"{path}.tasks[{place}].")
                 found = Faults()
+            if task.HasField("child") and task.child.HasField("plan"):
+                _check_child_plan(task.child, f"{path}.tasks[{place}].child.plan", faults)
         yield part

@@ -54,12 +54,15 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 def odd(record: type[R], **known: object) -> R:
     """Return a record with an odd value in each field whose value is not given."""
-    values = {
-        one.name: _odd(_type_of(one), one.name, one.default)
+    return record(**{**_odd_values(record, (record,)), **known})
+
+
+def _odd_values(record: type[msgspec.Struct], within: tuple[type, ...]) -> dict[str, object]:
+    return {
+        one.name: _odd(_type_of(one), one.name, one.default, within)
         for one in fields(record)
         if one.name != UNKNOWN
     }
-    return record(**{**values, **known})
 
 
 def _empty(record: type[R], **known: object) -> R:
@@ -85,15 +88,19 @@ def _class_of(kind: Any) -> type[Any]:
     return get_origin(kind) or kind
 
 
-def _odd(kind: Any, name: str, default: object) -> object:
+def _odd(kind: Any, name: str, default: object, within: tuple[type, ...]) -> object:
     of = _class_of(kind)
     if issubclass(of, msgspec.Struct):
-        return odd(of)
+        if of in within:  # A task may be a child run, which has tasks.
+            return None
+        return of(**_odd_values(of, (*within, of)))
     if issubclass(of, Enum):
         return [one for one in of if one is not default][-1]
     if of is tuple:
         item = get_args(kind)[0]
-        return (ODD, "", "x") if item is str else (_odd(item, name, None),)
+        if item in within:
+            return ()
+        return (ODD, "", "x") if item is str else (_odd(item, name, None, within),)
     numbers = LARGEST if name.endswith("_us") else BEYOND_FLOAT
     if of is dict and get_args(kind)[1] is int:
         return {ODD: LARGEST_COUNT}

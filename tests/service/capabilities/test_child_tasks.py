@@ -111,6 +111,56 @@ async def test_a_task_without_dependencies_gives_its_own_input_and_prompt(served
         assert (await run.result())["child"] == {"work": {"goal": "ants", "input": {"a": 1}}}
 
 
+async def test_children_with_plans_do_these_at_any_depth(served_everywhere: Served) -> None:
+    served = served_everywhere
+    inner = ChildRun(goal="deep", plan=[Task("work", "work")])
+    outer = ChildRun("team", plan=[Task("facts", "facts"), Task("below", run=inner)])
+    plan = [Task("child", run=outer, prompt="ants")]
+    async with served.worker(agents([]), concurrency=4):
+        run = await served.client.start("top", plan=plan)
+        task = await anext(served.client.run(run.id).tasks(full_specs=True))
+        assert task.definition.run is not None
+        assert [one.id for one in task.definition.run.plan or ()] == ["facts", "below"]
+        deep = {"work": {"goal": "deep", "input": None}}
+        assert (await run.result())["child"] == {"facts": {"n": 1}, "below": deep}
+
+
+@pytest.mark.parametrize(
+    ("child", "field"),
+    [
+        (ChildRun(plan=[]), "child.plan.tasks"),
+        (ChildRun(plan=[Task(f"t{n}", "x", prompt="a" * 60_000) for n in range(9)]), "child.plan"),
+        (ChildRun(plan=[Task("a b", "x")]), "child.plan.tasks[0].task_id"),
+        (ChildRun(plan=[Task("a", "x", depends_on=["b"])]), "child.plan.tasks[0].depends_on[0]"),
+        (ChildRun(plan=[Task("a", "x")], reflect_on=["note"]), "child.reflect_on"),
+        (
+            ChildRun(plan=[Task("a", run=ChildRun(plan=[]))]),
+            "child.plan.tasks[0].child.plan.tasks",
+        ),
+    ],
+)
+async def test_a_plan_is_refused_for_the_plan_of_its_child(
+    served: Served, child: ChildRun, field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        await served.client.start("x", plan=[Task("child", run=child)])
+    assert [one.field for one in refusal.value.violations] == [f"plan.tasks[0].{field}"]
+
+
+async def test_a_step_starts_no_child_with_an_empty_plan(served: Served) -> None:
+    agent = Agent("empty")
+
+    @agent.task("start")
+    async def start(ctx: TaskContext) -> str:
+        with pytest.raises(NonRetryable, match="at least one task") as refusal:
+            await ctx.start_child("x", plan=[])
+        return refusal.value.kind
+
+    async with served.worker(agent):
+        run = await served.client.start(plan=[Task("a", "start")])
+        assert await run.result() == {"a": "PLAN_INVALID"}
+
+
 async def test_a_task_starts_another_child_while_its_policy_has_attempts_left(
     served: Served,
 ) -> None:

@@ -110,6 +110,9 @@ async def test_thread_is_forked_at_a_message_and_goes_on_by_itself(
     forked = await thread.fork("t2", at=60)
     assert (forked.id, forked.messages, forked.state_version) == ("t2", 60, 0)
     assert (forked.forked_from, forked.forked_at, forked.starts) == ("t1", 60, 0)
+    empty = await thread.fork("t0", at=0)
+    assert (empty.messages, empty.state_version, empty.forked_from) == (0, 0, "t1")
+    assert await client.thread("t0").delete()
     whole = await thread.fork("t3", request_id="r3")
     assert (whole.messages, whole.working_run_id, whole.waiting) == (70, "", 0)
     assert (await client.thread("t3").get()).state == "now"

@@ -14,10 +14,10 @@ from stepwell.core.loop.occurrences import (
     Resume,
     SuspendedCall,
 )
-from stepwell.core.records.child_run import ChildRun
 from stepwell.core.records.family import ChildOf
 from stepwell.core.records.model import Budget, TaskSpec, Usage
 from stepwell.core.records.states import PauseReason, RunStatus
+from stepwell.core.records.task_spec import ChildRun
 from tests.unit.core.loop_world import World, task
 from tests.unit.core.test_children import CHILD, child_of, parent, written
 

@@ -13,7 +13,6 @@ from stepwell.core.loop.letters import CancelRun, StartRun, TaskResult
 from stepwell.core.loop.occurrences import Cancel, ChildEnds, Pause, Resume, SkipTask, TimerDue
 from stepwell.core.loop.transition import Reply
 from stepwell.core.records import graph, limits
-from stepwell.core.records.child_run import ChildRun
 from stepwell.core.records.model import (
     Budget,
     Failure,
@@ -30,6 +29,7 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
+from stepwell.core.records.task_spec import ChildRun
 from tests.unit.core.loop_world import World, task
 
 RUN = ChildRun(pipeline_id="research", goal="find out")

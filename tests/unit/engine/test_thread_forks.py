@@ -23,7 +23,7 @@ from tests.unit.engine.test_executor_threads import THREAD, run_id, said
 FORK = key_of(TENANT, "t2")
 
 
-def fork(at: int = 0, request_id: str = "") -> ForkThread:
+def fork(at: int | None = None, request_id: str = "") -> ForkThread:
     return ForkThread(
         thread_id="t2", forked_from="t1", at=at, request_id=request_id, fingerprint="f"
     )

@@ -41,6 +41,7 @@ from stepwell.core.records.model import (
 from stepwell.core.records.record import UNKNOWN, StoredRecord
 from stepwell.core.records.states import StepKind
 from stepwell.core.records.step_journal import Journal
+from stepwell.core.records.task_spec import ChildRun
 from stepwell.wire.conversions_pb2 import MESSAGES
 from stepwell.wire.records import fill, to_message, to_record
 from stepwell_client.store.v1 import store_pb2
@@ -111,6 +112,9 @@ def records(kind: type[Record]) -> st.SearchStrategy[Record]:
     """Records of a kind, each field at its default or with any value."""
 
     def of(field: FieldInfo) -> st.SearchStrategy[Any]:
+        if kind is ChildRun and field.name == "tasks":
+            # A task may be a child run, which has tasks.
+            return st.just(()) | st.just((TaskSpec(task_id="a", child=ChildRun(goal="b")),))
         anything = values(field.type, field.name)
         return anything if field.default is NODEFAULT else st.just(field.default) | anything
 

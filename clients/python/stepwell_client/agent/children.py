@@ -182,6 +182,9 @@ class ChildContext(JournalContext):
         if (size := given.ByteSize()) > _CHILD_BYTES_MAX:
             what = f"goal, input and plan have {size:,} bytes; {_CHILD_BYTES_MAX:,} are the most"
             raise NonRetryable(f"no child run can be started: {what}", kind="CHILD_TOO_LARGE")
+        if given.HasField("plan") and not given.plan.tasks:
+            what = "a plan has at least one task; without a plan the child plans"
+            raise NonRetryable(f"no child run can be started: plan: {what}", kind="PLAN_INVALID")
         wait = worker_pb2.Outcome.SuspendedCall(child=given)
         run_id = await self._calls.start_child(_digest_of(given), key, wait)
         return Child(self._calls, wait, run_id, self._on_loop, self._wait)

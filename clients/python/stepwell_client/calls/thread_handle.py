@@ -95,9 +95,9 @@ class ThreadHandle:
 
     @takes(WriteOptions)
     async def fork(
-        self, new_thread_id: str, *, at: int = 0, **options: Unpack[WriteOptions]
+        self, new_thread_id: str, *, at: int | None = None, **options: Unpack[WriteOptions]
     ) -> Thread:
-        """Make a new thread with this one's messages up to number `at`, 0: all; return it, without its state.
+        """Make a new thread with this one's messages up to number `at` (0: with none; None: with all); return it, without its state.
 
         It has this thread's labels, and its present state if it has all of its messages, else none; and no runs. What is written to either
         thread later isn't in the other. Repeat a call that failed: it copies the rest.

@@ -113,7 +113,7 @@ class Budget(Record):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChildRun(Record):
-    """A run that a task is, in place of a function. It plans by itself, with the planner of its queue's workers."""
+    """A run that a task is, in place of a function. It plans with the planner of its queue's workers, or has a `plan`."""
 
     pipeline: str = ""
     """Empty: the parent's."""
@@ -129,7 +129,9 @@ class ChildRun(Record):
     follow_pauses: bool = False
     """True: it is paused when the parent is, and goes on with it. Else it goes on meanwhile."""
     reflect_on: Sequence[str] = ()
-    """Names of signals that make it reflect at once, if its planning worker has a reflection."""
+    """Names of signals that make it reflect at once. Not together with `plan`."""
+    plan: Sequence[Task] | None = None
+    """Its plan, of tasks that may be child runs, too; None: it plans."""
 
     def message(self) -> types_pb2.ChildRun:
         return types_pb2.ChildRun(
@@ -141,6 +143,7 @@ class ChildRun(Record):
             budget=self.budget.message(),
             follow_pauses=self.follow_pauses,
             reflect_on=self.reflect_on,
+            plan=None if self.plan is None else plan_draft(self.plan),
         )
 
 

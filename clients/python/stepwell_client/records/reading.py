@@ -203,6 +203,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "google.protobuf.Duration": _span,
     "google.protobuf.Timestamp": _time,
     "stepwell.v1.ExecutionChange": _by_id,
+    "stepwell.v1.PlanDraft": lambda draft: tuple(map(read_definition, draft.tasks)),
     "stepwell.v1.RunChange": _changed,
     "stepwell.v1.Stages": lambda given: tuple(map(_enums.StepKind, given.stages)),
     "stepwell.v1.TaskChange": _by_id,

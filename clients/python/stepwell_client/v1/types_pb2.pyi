@@ -603,7 +603,7 @@ class TaskSpec(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ..., reconcile: bool = ..., idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., child: _Optional[_Union[ChildRun, _Mapping]] = ..., after_growth: bool = ...) -> None: ...
 
 class ChildRun(_message.Message):
-    __slots__ = ("pipeline_id", "queue", "goal", "labels", "max_iterations", "budget", "follow_pauses", "reflect_on")
+    __slots__ = ("pipeline_id", "queue", "goal", "labels", "max_iterations", "budget", "follow_pauses", "reflect_on", "plan")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -619,6 +619,7 @@ class ChildRun(_message.Message):
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_PAUSES_FIELD_NUMBER: _ClassVar[int]
     REFLECT_ON_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     pipeline_id: str
     queue: str
     goal: str
@@ -627,7 +628,8 @@ class ChildRun(_message.Message):
     budget: Budget
     follow_pauses: bool
     reflect_on: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., follow_pauses: bool = ..., reflect_on: _Optional[_Iterable[str]] = ...) -> None: ...
+    plan: PlanDraft
+    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., follow_pauses: bool = ..., reflect_on: _Optional[_Iterable[str]] = ..., plan: _Optional[_Union[PlanDraft, _Mapping]] = ...) -> None: ...
 
 class PlanDraft(_message.Message):
     __slots__ = ("tasks",)

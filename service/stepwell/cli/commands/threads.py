@@ -82,9 +82,14 @@ def thread(
         str, typer.Option("--fork", metavar="NEW", help="Make a thread with its messages.")
     ] = "",
     at: Annotated[
-        int,
-        typer.Option("--at", metavar="N", min=0, help="With --fork: up to this message; 0: all."),
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--at",
+            metavar="N",
+            min=0,
+            help="With --fork: up to this message; 0: none. Default: all.",
+        ),
+    ] = None,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Go on with messages to come, until it is deleted."),
@@ -101,7 +106,7 @@ def thread(
     handle = client.thread(thread_id)
     if force and not delete:
         raise CliError("--force goes with --delete")
-    if at and not fork:
+    if at is not None and not fork:
         raise CliError("--at goes with --fork")
     if bool(fork) + delete + follow > 1:
         raise CliError("--fork, --delete and --follow exclude each other")

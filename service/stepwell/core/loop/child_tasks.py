@@ -14,7 +14,6 @@ from stepwell.core.loop.letters import TaskResult
 from stepwell.core.loop.occurrences import AwaitChild
 from stepwell.core.loop.waits import QUESTION_TIMER, put_waits
 from stepwell.core.port import Timer
-from stepwell.core.records.child_run import ChildRun
 from stepwell.core.records.model import Question
 from stepwell.core.records.states import (
     EventType,
@@ -25,6 +24,7 @@ from stepwell.core.records.states import (
     WaitKind,
 )
 from stepwell.core.records.step_journal import Wait
+from stepwell.core.records.task_spec import ChildRun
 
 
 def start(
@@ -42,6 +42,7 @@ def start(
         budget=given.budget,
         follow_pauses=given.follow_pauses,
         reflect_on=given.reflect_on,
+        tasks=given.tasks,
     )
     if (failure := children.refusal(draft, [asked])) is not None:
         fail_task(draft, task_id, failure)

@@ -121,10 +121,15 @@ def fork_thread(draft: Draft, command: ForkThread) -> Reply:
     """
     thread = draft.run.thread
     if draft.run.version:
-        is_same = thread.forked_from == command.forked_from and command.at in (0, thread.forked_at)
+        is_same = thread.forked_from == command.forked_from and command.at in (
+            None,
+            thread.forked_at,
+        )
         if is_same and fork_refusal(draft.run) is not None:
             return UNCHANGED
         return refused("THREAD_EXISTS", f"there is a thread {command.thread_id!r} already")
+    if command.at is None:
+        return refused("THREAD_DELETED", "the thread was deleted while it was made")
     message = f"forked from {command.forked_from} at message {command.at}"
     begin_event(draft, EventType.THREAD_WRITTEN, message, command.thread_id)
     forked = {"forked_from": command.forked_from, "forked_at": command.at}

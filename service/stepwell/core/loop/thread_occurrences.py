@@ -56,8 +56,8 @@ class ForkThread(Command, frozen=True, kw_only=True):
     thread_id: str
     """The new thread."""
     forked_from: str
-    at: int = 0
-    """The number of the last message that is copied. 0: none, or, in a request, the last one."""
+    at: int | None = None
+    """The number of the last message that is copied; 0: none is. None: the last one, in a request."""
     state: Payload | None = None
     """The new thread's state. None: it is never set."""
     labels: dict[str, str] = {}

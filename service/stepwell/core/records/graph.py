@@ -10,6 +10,7 @@ from itertools import islice
 
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.model import TaskSpec, Violation
+from stepwell.core.records.task_spec import ChildRun
 
 _TASK_ID = re.compile(limits.TASK_ID_PATTERN)
 _PLAIN = TaskSpec(task_id="plain")
@@ -81,11 +82,13 @@ def violations_of(
     is_settled: Callable[[str], bool] = lambda _: False,
     *,
     path: str = "plan",
+    depth: int = 0,
 ) -> tuple[Violation, ...]:
     """Return the violations of a plan, at most `VIOLATIONS_MAX`; none if it is valid.
 
     `is_settled` tells the run's settled tasks of earlier revisions: a plan may depend on them without
-    naming them again. Paths start with `path`: `plan.tasks[3].depends_on[0]`.
+    naming them again. Paths start with `path`: `plan.tasks[3].depends_on[0]`. `depth`: the runs above, of which this is
+    the plan of a child.
     """
     found: list[Violation] = []
 
@@ -102,7 +105,7 @@ def violations_of(
         return tuple(found)
     positions = _positions(tasks, report)
     _check_keys(tasks, report)
-    _check_children(tasks, report)
+    _check_children(tasks, report, depth)
     # Without a dependency on a later task there can be no cycle.
     if _check_dependencies(tasks, positions, is_settled, report) and not found:
         _check_cycles(tasks, positions, report)
@@ -181,7 +184,9 @@ _OF_A_WORKER = ("type", "role", "heartbeat_timeout_ms", "idle_timeout_ms", "effe
 """Fields of a task that are about its worker, which a child run has none of."""
 
 
-def _check_children(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> None:
+def _check_children(
+    tasks: Sequence[TaskSpec], report: Callable[[str, str], None], depth: int
+) -> None:
     for index, task in enumerate(tasks):
         if task.child is None:
             continue
@@ -191,6 +196,20 @@ def _check_children(tasks: Sequence[TaskSpec], report: Callable[[str, str], None
                     f"tasks[{index}].{name.removesuffix('_ms')}",
                     "A task that is a child run has none: no worker gets it.",
                 )
+        if task.child.tasks:
+            _check_child_plan(task.child, f"tasks[{index}].child", report, depth + 1)
+
+
+def _check_child_plan(
+    child: ChildRun, path: str, report: Callable[[str, str], None], depth: int
+) -> None:
+    if child.reflect_on:
+        report(f"{path}.reflect_on", "A child run with a plan has no reflection.")
+    if depth > limits.CHILD_DEPTH_MAX:
+        report(f"{path}.plan", f"More than {limits.CHILD_DEPTH_MAX} runs would be above its tasks.")
+        return
+    for one in violations_of(child.tasks, path=f"{path}.plan", depth=depth):
+        report(one.field, one.description)
 
 
 def _check_cycles(

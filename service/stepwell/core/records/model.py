@@ -10,21 +10,16 @@ decide which record may follow which.
 
 from __future__ import annotations
 
-from msgspec.structs import force_setattr
-
-from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.family import ChildOf, Letters, Signals, Thread
 from stepwell.core.records.record import Record, StoredRecord
 from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
     BlockedKind,
-    Effect,
     ExecutionStatus,
     ExpiryAction,
     FinishReason,
     LogKind,
-    OnFailure,
     PauseReason,
     Phase,
     PlanTrigger,
@@ -34,23 +29,11 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
-from stepwell.core.records.step_journal import Journal, Wait, journal_of
+from stepwell.core.records.step_journal import Journal, Wait
+from stepwell.core.records.task_spec import Budget, Payload, RetryPolicy, TaskSpec
 
-MAX_LOSSES = 10
-"""Lost attempts at a step that are repeated, if its retry policy sets no number."""
 SUSPECT_LOSSES = 2
 """A step is suspect after it lost this many workers that did not come back."""
-
-
-class Payload(Record, frozen=True, kw_only=True):
-    """A user's bytes with their media type. The hot path never parses them."""
-
-    data: bytes = b""
-    media_type: str = "application/json"
-
-    def __repr__(self) -> str:
-        """Return its size and media type; the bytes appear in no log."""
-        return f"Payload({len(self.data)} bytes, {self.media_type})"
 
 
 class Violation(Record, frozen=True, kw_only=True):
@@ -92,26 +75,6 @@ class Usage(Record, frozen=True, kw_only=True):
         )
 
 
-class RetryPolicy(Record, frozen=True, kw_only=True):
-    """The number of attempts at a step, and the waits between them."""
-
-    max_attempts: int = 3
-    """Failed attempts, per allowance; 1: no retry."""
-    initial_backoff_ms: int = 1_000
-    backoff_multiplier: float = 2.0
-    max_backoff_ms: int = 60_000
-    jitter: float = 1.0
-    """The random part of each back-off: 1.0 is full jitter, 0.0 none."""
-    non_retryable_kinds: tuple[str, ...] = ()
-    max_losses: int = -1
-    """Lost attempts that are repeated, per allowance. Below 0 becomes the default: 10, or 0 with `max_attempts` 1."""
-
-    def __post_init__(self) -> None:
-        """Set the default, which depends on `max_attempts`."""
-        if self.max_losses < 0:
-            force_setattr(self, "max_losses", MAX_LOSSES if self.max_attempts > 1 else 0)
-
-
 class Losses(Record, frozen=True, kw_only=True):
     """The lost attempts at one step, in one allowance."""
 
@@ -149,45 +112,6 @@ class Previous(Record, frozen=True, kw_only=True):
     """The last reported progress."""
     failure: Failure = Failure()
     """The failure or loss of that attempt; empty if it was handed back, or asked a person."""
-
-
-class TaskSpec(Record, frozen=True, kw_only=True):
-    """A node of a plan, as planned. Immutable within its plan revision."""
-
-    task_id: str
-    type: str = ""
-    title: str = ""
-    prompt: str = ""
-    role: str = ""
-    """The role that the task's worker must have; empty: any worker of the queue."""
-    depends_on: tuple[str, ...] = ()
-    input: Payload | None = None
-    retry: RetryPolicy = RetryPolicy()
-    attempt_timeout_ms: int = 0
-    heartbeat_timeout_ms: int = 0
-    """The lease's length for this task; 0: the server's."""
-    idle_timeout_ms: int = 0
-    """The longest that its function may show no activity (heartbeat of its own, chunk or log line). 0: no limit."""
-    total_timeout_ms: int = 0
-    """The time from the first offer to the end of the last attempt, including back-offs."""
-    on_failure: OnFailure = OnFailure.FAIL_RUN
-    effect: Effect = Effect.IDEMPOTENT
-    idempotency_key: str = ""
-    """Empty: a key of its own (`idempotency.key_of`). Otherwise only one of the tasks with this key
-    runs, see TASK_DEDUPLICATED.
-    """
-    reconcile: bool = False
-    """A RECONCILE step checks the task's effect when its outcome is unknown."""
-    child: ChildRun | None = None
-    """The child run that the task is; None: workers run it."""
-    after_growth: bool = False
-    """The task also depends on the tasks that its dependencies add with their outcomes."""
-
-    def key_in(self, run_id: str, revision: int) -> str:
-        """Return the idempotency key of its steps, if this plan revision of the run defined it."""
-        if self.idempotency_key:
-            return self.idempotency_key
-        return f"{run_id}/{journal_of(StepKind.TASK, self.task_id, revision, 0)}"
 
 
 class Plan(Record, frozen=True, kw_only=True):

@@ -102,6 +102,8 @@ async def list_tasks(
             if request.view != types_pb2.VIEW_FULL:
                 entry.spec.ClearField("prompt")
                 entry.spec.ClearField("input")
+                if entry.spec.HasField("child"):
+                    entry.spec.child.ClearField("plan")
         return entry
 
     tasks, after = await read_page(read, show, size_of(request))

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from stepwell.app.runs import read_run
 from stepwell.core.records import limits
-from stepwell.core.records.model import Plan
+from stepwell.core.records.model import Plan, TaskSpec
+from stepwell.core.records.task_spec import ChildRun
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
@@ -42,10 +43,14 @@ async def list_plans(deps: Dependencies, request: pb.ListPlansRequest) -> pb.Lis
     return pb.ListPlansResponse(plans=plans, next_page_token=token_of(tenant_id, request, after))
 
 
+def _light(task: TaskSpec) -> ChildRun | None:
+    return None if task.child is None else replace(task.child, tasks=())
+
+
 def _shown(plan: Plan, *, with_tasks: bool) -> types_pb2.Plan:
     if not with_tasks:
         return to_message(replace(plan, tasks=()))
-    light = tuple(replace(task, prompt="", input=None) for task in plan.tasks)
+    light = tuple(replace(task, prompt="", input=None, child=_light(task)) for task in plan.tasks)
     message = to_message(replace(plan, tasks=light))
     if message.ByteSize() > _PLAN_BYTES_MAX:
         # A plan grows when it is stored: defaults are written out, and `carried` is added.

@@ -121,7 +121,7 @@ async def fork_thread(executor: Executor, request: pb.ForkThreadRequest) -> pb.F
     command = ForkThread(
         thread_id=request.new_thread_id,
         forked_from=request.thread_id,
-        at=request.at,
+        at=request.at if request.HasField("at") else None,
         on_behalf_of=request.on_behalf_of,
     )
     called = as_called(command, request.request_id)

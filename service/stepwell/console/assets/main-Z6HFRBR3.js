@@ -102,7 +102,7 @@ on_failure\f (2.stepwell.v1.OnFailure#
 	reconcile (\b=
 \fidle_timeout (\v2.google.protobuf.DurationB\f¢»\b8\0@Þæu$
 child (\v2.stepwell.v1.ChildRun
-\fafter_growth (\b"Ð
+\fafter_growth (\b"
 \bChildRun
 \vpipeline_id (	B\x07¢»
 queue (	B\x07¢»
@@ -112,7 +112,8 @@ on_failure\f (2.stepwell.v1.OnFailure#
 budget (\v2.stepwell.v1.Budget
 \rfollow_pauses\x07 (\b!
 
-reflect_on\b (	B\r¢»	H R\b-
+reflect_on\b (	B\r¢»	H R\b<
+plan	 (\v2.stepwell.v1.PlanDraftB¢»( j\fPLAN_INVALID-
 \vLabelsEntry\v
 key (	\r
 value (	:8"H
@@ -1236,14 +1237,15 @@ request_id (	B\x07¢» 
 value (	:8"O
 SetThreadLabelsResponse#
 thread (\v2.stepwell.v1.Thread
-\x07changed (\b"£
+\x07changed (\b"¯
 ForkThreadRequest
 	thread_id (	B	¢»\b 
-\rnew_thread_id (	B	¢»\b
-at (B¢»8\0\x1B
+\rnew_thread_id (	B	¢»\b
+at (B¢»8\0H\0\x1B
 
 request_id (	B\x07¢» 
-\fon_behalf_of (	B\x07¢»"J
+\fon_behalf_of (	B\x07¢»B
+_at"J
 ForkThreadResponse#
 thread (\v2.stepwell.v1.Thread
 \x07changed (\b"a
