@@ -42,7 +42,7 @@ from stepwell.core.loop.occurrences import (
 from stepwell.core.loop.signals import JOURNAL
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
-from stepwell.core.port import Commit, EntryWrite, JournalQuery, OpenExecution
+from stepwell.core.port import Commit, EntryWrite, JournalQuery, Loaded, OpenExecution
 from stepwell.core.records.checkpoints import run_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
@@ -376,6 +376,9 @@ class World:
         assert {k: state.waiting[k] for k in unsettled} == {k: anew.waiting[k] for k in unsettled}
         assert set(state.runnable) == set(anew.runnable)
         assert state.suspended == anew.suspended
+        anew.merge(Loaded(run=state.run, questions=tuple(state.questions.values()), complete=False))
+        for name in ("but_children", "of_step", "calls", "shares"):
+            assert getattr(state, name) == getattr(anew, name), name
         tally = [str(t.status) for t in state.tasks.values()]
         assert state.run.counts.total == len(tally)
         for status in ("completed", "failed", "skipped", "cancelled"):

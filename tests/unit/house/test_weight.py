@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 1_117,
     "service/stepwell/cli": 6_115,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_479,
+    "service/stepwell/core": 8_530,
     "service/stepwell/embedded": 1_884,
     "service/stepwell/engine": 4_446,
     "service/stepwell/rpc": 4_748,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_841,
     "tests/simulation": 5_977,
     "tests/support": 2_940,
-    "tests/unit": 19_456,
+    "tests/unit": 19_563,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

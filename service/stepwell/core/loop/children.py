@@ -27,7 +27,7 @@ from stepwell.core.records.model import (
     RunSpec,
 )
 from stepwell.core.records.routing import WorkerVersion
-from stepwell.core.records.states import EventType, QuestionKind, RunStatus
+from stepwell.core.records.states import EventType, RunStatus
 from stepwell.core.records.texts import id_ending
 
 OWN_LABELS = "stepwell."
@@ -120,12 +120,7 @@ def _left(draft: Draft, name: str) -> int | None:
     limit = getattr(draft.run.budget, name)
     if not limit:
         return None
-    shares = sum(
-        getattr(one.budget, name)
-        for one in draft.open_questions()
-        if one.kind is QuestionKind.CHILD
-    )
-    return limit - getattr(draft.run.usage, name) - shares
+    return limit - getattr(draft.run.usage, name) - draft.shares[_SHARED.index(name)]
 
 
 def start(

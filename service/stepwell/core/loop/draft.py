@@ -23,7 +23,7 @@ from stepwell.core.loop.changes import (
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.occurrences import Called
 from stepwell.core.loop.runnable import Runnable
-from stepwell.core.loop.state import RunState
+from stepwell.core.loop.state import RunState, shares_after
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import EndedCall, Reply, Revoked, Transition
 from stepwell.core.port import Commit, EntryWrite, Fence, JournalQuery, Lease, OpenExecution, Timer
@@ -115,6 +115,8 @@ class Draft:
         self._offered: list[str] = []
         """Executions that were created READY, in order."""
         self.changed_questions: dict[str, Question] = {}
+        self._calls: dict[tuple[str, str], str] = {}
+        self.shares = state.shares
         self._events: list[EventDraft] = []
         self._runnable = Runnable(state, self.tasks)
 
@@ -217,6 +219,9 @@ class Draft:
 
     def put_question(self, question: Question) -> None:
         """Write a question."""
+        before = self.open_question(question.question_id)
+        self.shares = shares_after(self.shares, before, question)
+        self._calls[question.task_id, question.call] = question.question_id
         self.changed_questions[question.question_id] = question
         self._events[-1].questions[question.question_id] = question
 
@@ -330,17 +335,36 @@ class Draft:
         """Return whether this transition created the execution."""
         return execution.execution_id not in self.state.open
 
-    def open_questions(self, *, children: bool = True) -> Iterator[Question]:
-        """Return the questions that wait for an answer; without `children`, not those that wait for child runs."""
+    def open_questions(
+        self, *, children: bool = True, task_id: str | None = None
+    ) -> Iterator[Question]:
+        """Return the questions that wait for an answer, or those of one step; without `children`, not those that wait for child runs."""
         known = self.state.questions if children else self.state.but_children
+        if task_id is not None:
+            known = self.state.of_step.get(task_id, {})
         for question_id, one in known.items():
             if question_id not in self.changed_questions:
                 yield one
         for one in tuple(self.changed_questions.values()):
             if one.status is QuestionStatus.OPEN and (
-                children or one.kind is not QuestionKind.CHILD
+                (children or one.kind is not QuestionKind.CHILD) and task_id in (None, one.task_id)
             ):
                 yield one
+
+    def count_open(self, task_id: str) -> int:
+        """Return the number of a step's questions that wait for an answer."""
+        known = self.state.of_step.get(task_id, {})
+        return len(known) + sum(
+            (one.status is QuestionStatus.OPEN) - (one.question_id in known)
+            for one in self.changed_questions.values()
+            if one.task_id == task_id
+        )
+
+    def open_call(self, task_id: str, call: str) -> Question | None:
+        """Return the question of a step's call that waits for an answer, or None if there is none."""
+        of_call = task_id, call
+        question_id = self._calls.get(of_call) or self.state.calls.get(of_call)
+        return self.open_question(question_id) if question_id else None
 
     def open_question(self, question_id: str) -> Question | None:
         """Return a question that waits for an answer, or None if it doesn't."""

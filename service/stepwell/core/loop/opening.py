@@ -59,22 +59,31 @@ def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) 
     calls = tuple(calls)
     if (failure := token_refusal(draft, execution.task_id, calls)) is not None:
         return failure
+    task_id = execution.task_id
     asked, others = set[str](), set[str]()
     for one in calls:
         if isinstance(one.wait, NeedsAnswer):
             asked.add(one.call)
         elif isinstance(one.wait, AwaitSignal | AwaitChild | SignalChild):
             others.add(one.call)
-    for question in draft.open_questions():
-        if question.call and question.task_id == execution.task_id:
-            (others if question.kind in NO_PERSON else asked).add(question.call)
-    if len(asked) > limits.WAITS_MAX:
-        what = f"{len(asked)} open questions, more than {limits.WAITS_MAX}"
-    elif len(others) > limits.OPEN_CALLS_MAX:
-        what = f"{len(others)} open waits, more than {limits.OPEN_CALLS_MAX}"
+    people = {
+        one.call
+        for one in draft.open_questions(children=False)
+        if one.call and one.task_id == task_id and one.kind not in NO_PERSON
+    }
+    new = [one for one in others if draft.open_call(task_id, one) is None]
+    many = draft.count_open(task_id) - len(people) + len(new)
+    if len(asked | people) > limits.WAITS_MAX:
+        what = f"{len(asked | people)} open questions, more than {limits.WAITS_MAX}"
+    elif many > limits.OPEN_CALLS_MAX:
+        what = f"{many} open waits, more than {limits.OPEN_CALLS_MAX}"
     else:
-        known = {*open_of(draft, execution.task_id), *journal_at(draft, execution.task_id).answered}
-        started = {one.call: one.wait for one in calls if one.call not in known}
+        answered = frozenset(journal_at(draft, task_id).answered)
+        started = {
+            one.call: one.wait
+            for one in calls
+            if one.call not in answered and draft.open_call(task_id, one.call) is None
+        }
         return children.refusal(
             draft,
             [one for one in started.values() if isinstance(one, AwaitChild) and not one.cancel],
@@ -110,14 +119,9 @@ def open_waits(draft: Draft, one: Open) -> Reply:
 
 def _children_of(draft: Draft, task_id: str, one: Open) -> dict[str, str]:
     """Return the children that have not ended of the calls that a message opens."""
-    calls = {call.call for call in one.calls if isinstance(call.wait, AwaitChild)}
-    if not calls:
-        return {}
-    return {
-        each.call: each.prompt
-        for each in draft.open_questions()
-        if each.call in calls and each.task_id == task_id
-    }
+    calls = [call.call for call in one.calls if isinstance(call.wait, AwaitChild)]
+    found = [draft.open_call(task_id, call) for call in calls]
+    return {each.call: each.prompt for each in found if each is not None}
 
 
 def _described(call: SuspendedCall) -> str:
@@ -139,7 +143,9 @@ def open_calls(
 
     Those that are open already are kept; one for which a signal is kept, or that doesn't wait for one, ends at once, and has none. The ids of new ones have the `prefix` before their number.
     """
-    opened = open_of(draft, execution.task_id)
+    task_id, calls = execution.task_id, tuple(calls)
+    found = [draft.open_call(task_id, call.call) for call in calls]
+    opened = {one.call: one.question_id for one in found if one is not None}
     asked: list[Question] = []
     for number, call in enumerate(calls, 1):
         cancels = isinstance(call.wait, AwaitChild) and call.wait.cancel
@@ -165,7 +171,7 @@ def open_calls(
             continue
         receiver = None
         if isinstance(call.wait, SignalChild):
-            receiver = draft.open_question(opened.get(call.wait.child, ""))
+            receiver = draft.open_call(task_id, call.wait.child)
             if receiver is None or receiver.kind is not QuestionKind.CHILD:
                 end_call(draft, question, None, _NO_CHILD)
                 continue
@@ -181,15 +187,6 @@ def open_calls(
     for question in asked:
         ask_person(draft, question)
     return opened
-
-
-def open_of(draft: Draft, task_id: str) -> dict[str, str]:
-    """Return the open questions of a step's calls, by call."""
-    return {
-        one.call: one.question_id
-        for one in draft.open_questions()
-        if one.call and one.task_id == task_id
-    }
 
 
 def question_of(execution: Execution, wait: object, now_us: int) -> Question | None:

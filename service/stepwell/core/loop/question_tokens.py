@@ -27,12 +27,13 @@ def token_id(wait: object) -> str:
 
 def token_refusal(draft: Draft, task_id: str, calls: Iterable[SuspendedCall]) -> Failure | None:
     """Return why these calls of a step may not ask with their tokens, or None."""
+    calls = [one for one in calls if token_id(one.wait)]
+    if not calls:
+        return None
     asked = {(one.task_id, one.call): one.question_id for one in draft.open_questions()}
     owners = {question_id: owner for owner, question_id in asked.items()}
     for one in calls:
         question_id, owner = token_id(one.wait), (task_id, one.call)
-        if not question_id:
-            continue
         if not _SHA256_HEX.fullmatch(question_id.removeprefix(TOKEN)):
             message = "token_sha256 is no SHA-256: 64 hex digits, in lower case"
         elif owners.setdefault(question_id, owner) != owner:

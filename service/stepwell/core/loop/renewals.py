@@ -24,7 +24,7 @@ REFUSED_OUTCOMES = frozenset(
 def renew(draft: Draft, task_id: str, why: str) -> None:
     """Begin a new generation of a step's journal, and end its questions and waits, unless it has none of these."""
     journal = journal_at(draft, task_id)
-    is_open = any(one.task_id == task_id for one in draft.open_questions())
+    is_open = draft.count_open(task_id) > 0
     if not journal.entries and not journal.sources and not is_open:
         return
     draft.event(

@@ -30,6 +30,9 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 
+Shares = tuple[int, int, int]
+"""Input tokens, output tokens and millionths of the currency unit."""
+NO_SHARES: Shares = (0, 0, 0)
 _PENDING = TaskStatus.PENDING
 """Looked up once, because each access to an enum's member costs a call in Python 3.11, and every commit has several."""
 
@@ -40,8 +43,10 @@ class RunState:
     `commit_id` names the commit that made this version; it is empty if unknown, or before the first
     commit. `checkpoint` is the run's newest checkpoint, without its base.
 
-    Six fields are derived from the rows rather than stored: `but_children` (the questions without
-    those of child runs, of which there may be thousands), `suspended` (tasks that wait in a call),
+    Nine fields are derived from the rows rather than stored: `but_children` (the questions without
+    those of child runs, of which there may be thousands), `of_step` (the questions by the task that
+    they are of), `calls` (the ids of those of calls, by task and call), `shares` (what those of child
+    runs have of each part of the budget of which children get a share), `suspended` (tasks that wait in a call),
     `waiting` (the number of unsettled dependencies of each unsettled task), `runnable` (PENDING
     tasks that wait for no dependency and for no other task of their idempotency key, in the order
     in which they became runnable), `plan_tasks` (the tasks of the plan in force) and
@@ -50,9 +55,11 @@ class RunState:
 
     __slots__ = (
         "but_children",
+        "calls",
         "checkpoint",
         "commit_id",
         "graph",
+        "of_step",
         "open",
         "plan_fingerprint",
         "plan_tasks",
@@ -60,6 +67,7 @@ class RunState:
         "requests",
         "run",
         "runnable",
+        "shares",
         "suspended",
         "tasks",
         "waiting",
@@ -74,6 +82,9 @@ class RunState:
         self.open: dict[str, OpenExecution] = {}
         self.questions: dict[str, Question] = {}
         self.but_children: dict[str, Question] = {}
+        self.of_step: dict[str, dict[str, Question]] = {}
+        self.calls: dict[tuple[str, str], str] = {}
+        self.shares = NO_SHARES
         self.requests: dict[str, RequestRecord] = {}
         self.waiting: dict[str, int] = {}
         self.runnable: OrderedDict[str, None] = OrderedDict()
@@ -178,11 +189,14 @@ class RunState:
         self.graph = Graph({})
         self.plan_tasks = frozenset()
         self.plan_fingerprint = ""
+        self.shares = NO_SHARES
         for rows in (
             self.tasks,
             self.open,
             self.questions,
             self.but_children,
+            self.of_step,
+            self.calls,
             self.requests,
             self.waiting,
             self.runnable,
@@ -249,12 +263,40 @@ class RunState:
             del self.requests[next(iter(self.requests))]
 
     def _put_question(self, question: Question) -> None:
+        question_id, task_id = question.question_id, question.task_id
+        self.shares = shares_after(self.shares, self.questions.get(question_id), question)
         is_child = question.kind is QuestionKind.CHILD
-        for rows in (self.questions,) if is_child else (self.questions, self.but_children):
+        of_step = self.of_step.setdefault(task_id, {})
+        call = task_id, question.call
+        for rows in (
+            (self.questions, of_step) if is_child else (self.questions, of_step, self.but_children)
+        ):
             if question.status is QuestionStatus.OPEN:
-                rows[question.question_id] = question
+                rows[question_id] = question
             else:
-                rows.pop(question.question_id, None)
+                rows.pop(question_id, None)
+        if question.call and question.status is QuestionStatus.OPEN:
+            self.calls[call] = question_id
+        elif self.calls.get(call) == question_id:
+            del self.calls[call]
+        if not of_step:
+            del self.of_step[task_id]
+
+
+def shares_after(shares: Shares, before: Question | None, after: Question) -> Shares:
+    """Return the shares of the open child runs after a question has changed."""
+    if after.kind is not QuestionKind.CHILD:
+        return shares
+    for one, sign in ((before, -1), (after, 1)):
+        if one is not None and one.status is QuestionStatus.OPEN:
+            tokens_in, tokens_out, cost = shares
+            budget = one.budget
+            shares = (
+                tokens_in + sign * budget.input_tokens,
+                tokens_out + sign * budget.output_tokens,
+                cost + sign * budget.cost_micros,
+            )
+    return shares
 
 
 def is_under_way(task: Task) -> bool:

@@ -154,10 +154,9 @@ def withdraw_questions(draft: Draft, task_id: str) -> bool:
     A call asks with its key, while its attempt runs; the task itself asks by ending its attempt.
     """
     own = False
-    for question in tuple(draft.open_questions()):
-        if question.task_id == task_id:
-            own = own or not question.call
-            _cancel(draft, question)
+    for question in tuple(draft.open_questions(task_id=task_id)):
+        own = own or not question.call
+        _cancel(draft, question)
     if waits_of(draft, task_id):
         _end_waits(draft, task_id)
     return own
