@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,21 +11,38 @@ from msgspec.structs import replace
 from stepwell.core.loop.occurrences import Failed, Released
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
-from stepwell.core.port import Assignment, JournalPage, Runtime, Store
+from stepwell.core.port import Assignment, Commit, JournalPage, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.family import Signals
-from stepwell.core.records.model import Failure, Message, Payload
+from stepwell.core.records.model import Execution, Failure, Message, Payload
+from stepwell.core.records.states import ExecutionStatus
 from stepwell.engine import assignments, conversations
 from stepwell.engine.answers import with_answer
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.payloads import PayloadCache, Place
-from stepwell.engine.step_journal import StepJournal, journal_in, read_page, shown_signals
+from stepwell.engine.step_journal import (
+    StepJournal,
+    is_same,
+    journal_in,
+    read_page,
+    shown_signals,
+    with_written,
+)
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
 
 log = get_logger(__name__)
+
+
+class Ahead(NamedTuple):
+    """A step's journal that is read while the commit that leases the step is made."""
+
+    journal: StepJournal
+    """As it is before the commit."""
+    commit: Commit
+    page: asyncio.Task[JournalPage | None]
 
 
 class Unfilled(NamedTuple):
@@ -38,6 +56,7 @@ class Unfilled(NamedTuple):
     """The time of the lease, from which the rest of each sleep is computed, so that none is too short."""
     signals: Signals | None
     """The signals that the run keeps, if the step is shown any."""
+    ahead: Ahead | None
 
 
 class Undelivered(NamedTuple):
@@ -74,10 +93,43 @@ class Assigner:
         self._clock = clock
         self._retry_pause_ms = retry_pause_ms
 
-    def committed(self, key: RunKey, state: RunState, transition: Transition) -> Unsent:
+    def read_ahead(self, key: RunKey, state: RunState, commit: Commit) -> Mapping[str, Ahead]:
+        """Begin to read the journals of steps that a commit is to lease; return the reads by execution.
+
+        `state` is the one that the commit was decided on. A journal that an attempt may still write is left out.
+        """
+        executions = {one.execution_id: one for one in commit.executions}
+        found: dict[str, Ahead] = {}
+        for lease in commit.leases:
+            execution = executions[lease.execution_id]
+            if execution.task_id and execution.task_id not in state.tasks:
+                continue
+            step = journal_in(state, execution)
+            if step is None or step.journal.is_empty or _may_change(state, execution, step, commit):
+                continue
+            reading = self._read_ahead(key, step, execution.leased_us)
+            page = self._runtime.spawn(reading, name="read ahead")
+            found[lease.execution_id] = Ahead(step, commit, page)
+        return found
+
+    async def _read_ahead(
+        self, key: RunKey, step: StepJournal, leased_us: int
+    ) -> JournalPage | None:
+        try:
+            return await read_page(self._store, key, step, "", leased_us, begins=True)
+        except StoreError:
+            return None
+
+    def committed(
+        self,
+        key: RunKey,
+        state: RunState,
+        transition: Transition,
+        ahead: Mapping[str, Ahead],
+    ) -> Unsent:
         """Send the assignments of a committed transition, and notify workers of revoked leases and ended calls.
 
-        `state` has the transition's commit applied.
+        `state` has the transition's commit applied; `ahead` has what was read for it.
         """
         undelivered: list[Undelivered] = []
         unfilled: list[Unfilled] = []
@@ -106,7 +158,10 @@ class Assigner:
                 or journal is not None
                 or signals is not None
             ):
-                unfilled.append(Unfilled(connection, assignment, journal, leased_us, signals))
+                read = ahead.get(lease.execution_id)
+                if read is not None and (journal is None or not is_same(journal, read.journal)):
+                    read = None  # The commit begins another generation.
+                unfilled.append(Unfilled(connection, assignment, journal, leased_us, signals, read))
             elif unsent := self._send(connection, assignment, payloads):
                 undelivered.append(unsent)
         self._workers.apply(key, transition.commit)
@@ -122,14 +177,16 @@ class Assigner:
 
     async def fill(self, key: RunKey, unfilled: Unfilled) -> Undelivered | None:
         """Read an assignment's bytes and send it; returns it if it can't be sent."""
-        connection, assignment, journal, leased_us, signals = unfilled
+        connection, assignment, journal, leased_us, signals, ahead = unfilled
         page: JournalPage | None = None
         try:
             places = assignments.places_of(assignment)
             payloads = await self.payloads.get(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
             messages = await conversations.read_for(self._store, *key, assignment)
             assignment = await with_answer(self._store, assignment)
-            if journal is not None:
+            if ahead is not None and (page := await ahead.page) is not None:
+                page = with_written(page, ahead.journal, ahead.commit)
+            elif journal is not None:
                 page = await read_page(self._store, key, journal, "", leased_us, begins=True)
             if signals is not None:
                 shown = await shown_signals(self._store, key, signals.shown)
@@ -168,6 +225,18 @@ class Assigner:
         log.warning("an assignment is too large", run_id=run_id, execution_id=execution_id)
         self._workers.return_credit(connection)
         return Undelivered(assignment, _TOO_LARGE)
+
+
+def _may_change(state: RunState, execution: Execution, step: StepJournal, commit: Commit) -> bool:
+    """Return whether more than a commit's entries may be new in the journal of a step that it leases."""
+    if any(one.journal == step.name for one in commit.forgotten):
+        return True
+    of_step = execution.task_id, execution.kind
+    return any(
+        (one.execution.task_id, one.execution.kind) == of_step
+        and one.execution.status is not ExecutionStatus.READY
+        for one in state.open.values()
+    )
 
 
 _NOT_SENT = Released(reason="it could not be delivered")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.model import Run, RunSpec
 from stepwell.core.records.states import BlockedKind, RunStatus, Verdict
-from stepwell.engine.assigner import Assigner
+from stepwell.engine.assigner import Ahead, Assigner
 from stepwell.engine.batches import Posted, goes_alone, next_batch, reject
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
@@ -58,6 +58,7 @@ class _Turn(NamedTuple):
     transition: Transition
     commit: Commit
     granted: list[str]
+    ahead: Mapping[str, Ahead]
 
 
 class Runs:
@@ -81,6 +82,7 @@ class Runs:
         self._store = store
         self._committer = committer
         self._workers = workers
+        self._assigner = assigner
         self._runtime = runtime
         self._clock = clock
         self._lease_ms = lease_ms
@@ -287,7 +289,8 @@ class Runs:
         granted = self._workers.reserve(transition)
         hot.inherit(transition.commit)
         hot.committing = True
-        turn = _Turn(key, hot, batch, transition, transition.commit, granted)
+        ahead = self._assigner.read_ahead(key, hot.state, transition.commit)
+        turn = _Turn(key, hot, batch, transition, transition.commit, granted, ahead)
         self._committer.post(turn.commit, partial(self._settle_turn, turn))
 
     def _decide_at_once(
@@ -313,7 +316,7 @@ class Runs:
 
     def _settle_turn(self, turn: _Turn, answer: CommitResult | Exception) -> None:
         """Act on the verdict of a turn that was decided at once."""
-        key, hot, batch, transition, commit, granted = turn
+        key, hot, batch, transition, commit, granted, ahead = turn
         hot.committing = False
         if isinstance(answer, Exception):
             self._workers.return_grants(granted)
@@ -323,7 +326,7 @@ class Runs:
             return
         work: Coroutine[Any, Any, None] | None = None
         try:
-            if not self.verdicts.apply(key, hot, transition, commit, granted, answer):
+            if not self.verdicts.apply(key, hot, transition, commit, granted, answer, ahead):
                 work = self._read_and_turn(key, hot, batch, answer.verdict)
             elif lost := self.verdicts.resolve(key, batch, transition):
                 work = self._answer_and_end(key, hot, lost)

@@ -11,6 +11,7 @@ from stepwell.core.loop import signals
 from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import (
+    Commit,
     EntryWrite,
     HeldEntry,
     JournalPage,
@@ -51,6 +52,15 @@ def journal_in(state: RunState, execution: Execution) -> StepJournal | None:
     return StepJournal(name_of(state.run, task), task.journal)
 
 
+def is_same(one: StepJournal, other: StepJournal) -> bool:
+    """Return whether two states of a step's journal are of the same entries, as far as both have them."""
+    return (one.name, one.journal.generation, one.journal.sources) == (
+        other.name,
+        other.journal.generation,
+        other.journal.sources,
+    )
+
+
 FIRST_PAGE = "0."
 """The cursor of a journal's beginning."""
 
@@ -84,6 +94,20 @@ async def read_page(
     if is_last:
         return JournalPage(entries=entries)
     return JournalPage(entries=entries, cursor=f"{place + 1}.")
+
+
+def with_written(page: JournalPage, step: StepJournal, commit: Commit) -> JournalPage:
+    """Return a page that was read before a commit, or while it was made, as it is after the commit."""
+    if page.cursor:
+        return page  # What the commit wrote comes after it.
+    known = {(one.entry.key, one.entry.mark, one.entry.number) for one in page.entries}
+    new = tuple(
+        HeldEntry(entry=one.entry)
+        for one in commit.entries
+        if (one.journal, one.generation) == (step.name, step.journal.generation)
+        and (one.entry.key, one.entry.mark, one.entry.number) not in known
+    )
+    return JournalPage(entries=page.entries + new)
 
 
 def _parts(key: RunKey, step: StepJournal) -> Sequence[JournalQuery]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
@@ -16,7 +17,7 @@ from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus, Transi
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.states import Verdict
 from stepwell.engine import receipts
-from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
+from stepwell.engine.assigner import Ahead, Assigner, Undelivered, Unfilled
 from stepwell.engine.batches import Posted
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.hot_run import HotRun
@@ -86,8 +87,12 @@ class Verdicts:
         commit: Commit,
         granted: Sequence[str],
         result: CommitResult,
+        ahead: Mapping[str, Ahead] = MappingProxyType({}),
     ) -> bool:
-        """Act on the store's verdict; return False if another replica was first, and the state is behind."""
+        """Act on the store's verdict; return False if another replica was first, and the state is behind.
+
+        `ahead` has the journals that were read while the commit was made, by execution.
+        """
         state = hot.state
         assert state is not None
         self._clock.observe(result.now_us)
@@ -105,7 +110,7 @@ class Verdicts:
             self._keys.committed(key, hot, held, commit)
         self.stats["events"] += len(commit.events)
         self.stats["leases"] += len(commit.leases)
-        self._assign(key, state, transition)
+        self._assign(key, state, transition, ahead)
         if limited:
             self._slots.ended((key[0], queue), freed)
         if commit.timers and continues(commit.timers):
@@ -121,8 +126,10 @@ class Verdicts:
         if self.observer is not None:
             self.observer.uncertain(*key)
 
-    def _assign(self, key: RunKey, state: RunState, transition: Transition) -> None:
-        unsent = self._assigner.committed(key, state, transition)
+    def _assign(
+        self, key: RunKey, state: RunState, transition: Transition, ahead: Mapping[str, Ahead]
+    ) -> None:
+        unsent = self._assigner.committed(key, state, transition, ahead)
         for undelivered in unsent.undelivered:
             self._end_lease(key, undelivered)
         for unfilled in unsent.unfilled:

@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.occurrences import Released
+from stepwell.core.loop.occurrences import (
+    AwaitSignal,
+    Failed,
+    Released,
+    RetryTask,
+    SendSignal,
+    Suspended,
+    SuspendedCall,
+)
 from stepwell.core.port import Assignment, JournalQuery, MessageQuery
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.journal_answers import JournalAnswer
-from stepwell.core.records.model import Failure, Message
+from stepwell.core.records.model import Failure, Message, Payload
 from stepwell.core.records.states import Effect
 from stepwell.engine.executor import Executor
 from stepwell.engine.journal_writer import NewEntries
@@ -187,3 +195,85 @@ async def test_a_tasks_journal_is_named_by_the_plan_in_the_store(world: Executor
 
     await executor.journals.name_of(run, "a")
     assert store.calls["load"] == 1
+
+
+def keys_in(assignment: Assignment) -> list[str]:
+    """Return the calls of the journal that a worker is given with a step."""
+    assert assignment.journal is not None
+    return [one.entry.key for one in assignment.journal.entries]
+
+
+async def suspended(
+    world: ExecutorWorld, store: Rigged
+) -> tuple[FakeWorker, Callable[[], Awaitable[object]]]:
+    """Return a worker that has suspended a step with an entry, and what sends the signal for it."""
+    executor, worker = await world.serving(credits=2, store=store)
+    await world.start(executor, chain("a"))
+    got = await worker.next()
+    await write(executor, got, [Entry(key="before")])
+    wait = SuspendedCall(call="signal", wait=AwaitSignal(name="go"))
+    await worker.deliver(got, Suspended(waits=(wait,)))
+
+    def send() -> Awaitable[object]:
+        return executor.send(TENANT, RUN, SendSignal(name="go", value=Payload(data=b"1")))
+
+    return worker, send
+
+
+async def test_the_journal_of_a_woken_step_is_read_while_the_commit_is_made(
+    world: ExecutorWorld,
+) -> None:
+    order: list[str] = []
+
+    async def note(method: str, *_: Any, **__: Any) -> None:
+        order.append(method)
+
+    worker, send = await suspended(world, Rigged(world.store, note))
+    order.clear()
+    await send()
+    assert keys_in(await worker.next()) == ["before", "signal"]
+    assert [one for one in order if one in ("page", "commit")] == ["page", "commit"]
+
+
+async def test_a_journal_that_is_read_after_the_commit_has_each_entry_once(
+    world: ExecutorWorld,
+) -> None:
+    store = Slow(world.store, "page")
+    store.go_on.set()
+    worker, send = await suspended(world, store)
+    store.go_on.clear()
+    await send()
+    store.go_on.set()
+    assert keys_in(await worker.next()) == ["before", "signal"]
+
+
+async def test_the_journal_of_a_running_attempt_is_read_after_its_end(world: ExecutorWorld) -> None:
+    order: list[str] = []
+
+    async def note(method: str, *_: Any, **__: Any) -> None:
+        order.append(method)
+
+    executor, worker = await world.serving(credits=3, store=Rigged(world.store, note))
+    await world.start(executor, chain("a"))
+    got = await worker.next()
+    await write(executor, got, [Entry(key="one")])
+    await worker.deliver(got, Released(reason="later"))
+    got = await worker.next()
+    await write(executor, got, [Entry(key="two")])
+    order.clear()
+    await worker.deliver(got, Released(reason="later"))
+    assert keys_in(await worker.next()) == ["one", "two"]
+    assert order.index("commit") < len(order) - 1 - order[::-1].index("page")
+
+
+async def test_a_step_that_begins_afresh_is_given_nothing_of_its_journal(
+    world: ExecutorWorld,
+) -> None:
+    executor, worker = await world.serving(credits=2)
+    await world.start(executor, chain("a"))
+    got = await worker.next()
+    await write(executor, got, [Entry(key="before")])
+    await worker.deliver(got, Failed(failure=Failure(kind="Boom")))
+    again = RetryTask(task_id="a", fresh=True)
+    assert (await executor.send(TENANT, RUN, again)).status == "ACCEPTED"
+    assert keys_in(await worker.next()) == []

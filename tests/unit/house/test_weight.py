@@ -33,7 +33,7 @@ BUDGET = {
     "service/stepwell/console": 1_084,
     "service/stepwell/core": 8_530,
     "service/stepwell/embedded": 1_884,
-    "service/stepwell/engine": 4_446,
+    "service/stepwell/engine": 4_526,
     "service/stepwell/rpc": 4_748,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_841,
     "tests/simulation": 5_977,
     "tests/support": 2_940,
-    "tests/unit": 19_563,
+    "tests/unit": 19_633,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
