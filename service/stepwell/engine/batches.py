@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from stepwell.core.loop.occurrences import (
+    AwaitChild,
     Command,
     Completed,
     Delivery,
@@ -15,6 +16,7 @@ from stepwell.core.loop.occurrences import (
     NeedsAnswer,
     Occurrence,
     Open,
+    SignalChild,
     Start,
     StartInThread,
     Suspended,
@@ -62,12 +64,14 @@ def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
         return False
     room = limits.EVENT_BYTES_PER_COMMIT_MAX - sum(_event_bytes(one.occurrence) for one in batch)
     events = limits.EVENTS_PER_COMMIT_MAX - sum(_events(one.occurrence) for one in batch)
+    letters = limits.LETTERS_PER_COMMIT_MAX // 2 - sum(_letters(one.occurrence) for one in batch)
     while (
         inbox
         and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
         and not goes_alone(inbox[0].occurrence)
         and (room := room - _event_bytes(inbox[0].occurrence)) >= 0
         and (events := events - _events(inbox[0].occurrence)) >= 0
+        and (letters := letters - _letters(inbox[0].occurrence)) >= 0
     ):
         batch.append(inbox.popleft())
     return len(batch) > known
@@ -83,6 +87,12 @@ def _events(occurrence: Occurrence) -> int:
     """Estimate an occurrence's number of events; a suspension has one more for each question of its calls."""
     asked = sum(isinstance(one.wait, NeedsAnswer) for one in _waits(occurrence))
     return _EVENTS_PER_SIGNAL + asked
+
+
+def _letters(occurrence: Occurrence) -> int:
+    """Estimate the letters that an occurrence writes, without those to all children of a step or a run."""
+    kids = sum(isinstance(one.wait, AwaitChild | SignalChild) for one in _waits(occurrence))
+    return 1 + 2 * kids  # A child that follows the pauses of a paused run has a second one.
 
 
 def _waits(occurrence: Occurrence) -> Sequence[SuspendedCall]:

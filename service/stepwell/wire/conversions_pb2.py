@@ -1090,10 +1090,9 @@ def read_ChildOf(m: types_pb2.ChildOf) -> ChildOf:
 def fill_UnwrittenLetters(r: UnwrittenLetters, m: store_pb2.UnwrittenLetters) -> None:
     v = r.kind
     if v: m.kind = v
-    v = r.task_id
-    if v: m.task_id = v
-    v = r.all_steps
-    if v: m.all_steps = v
+    v = r.task_ids
+    if v:
+        m.task_ids.extend(v)
     v = r.until_us
     if v:
         t = m.until_time
@@ -1106,8 +1105,7 @@ def fill_UnwrittenLetters(r: UnwrittenLetters, m: store_pb2.UnwrittenLetters) ->
 def read_UnwrittenLetters(m: store_pb2.UnwrittenLetters) -> UnwrittenLetters:
     return UnwrittenLetters(
         kind=m.kind,
-        task_id=m.task_id,
-        all_steps=m.all_steps,
+        task_ids=tuple(m.task_ids[:]),
         until_us=(m.until_time.seconds * 1000000 + m.until_time.nanos // 1000),
         after=m.after,
     )
@@ -7998,8 +7996,8 @@ def check_store_Letters_record(m: store_pb2.Letters, p: str, f: Faults) -> None:
 def check_store_UnwrittenLetters_record(m: store_pb2.UnwrittenLetters, p: str, f: Faults) -> None:
     v = m.kind
     if '\0' in v: f.add(p + 'kind', f'{utf8_size(v)}; limit: any text')
-    v = m.task_id
-    if '\0' in v: f.add(p + 'task_id', f'{utf8_size(v)}; limit: any text')
+    for i, v in enumerate(m.task_ids[:]):
+        if '\0' in v: f.add(f"{p}task_ids[{i}]", f'{utf8_size(v)}; limit: any text')
     v = m.after
     if '\0' in v: f.add(p + 'after', f'{utf8_size(v)}; limit: any text')
     return None

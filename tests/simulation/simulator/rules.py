@@ -12,6 +12,7 @@ from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.letters import JOURNAL as LETTERS_JOURNAL
 from stepwell.core.loop.letters import TIMER as LETTERS_TIMER
 from stepwell.core.loop.waits import WAIT_TIMER
+from stepwell.core.records.limits import LETTERS_PER_COMMIT_MAX
 from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.states import (
     ENDED,
@@ -267,6 +268,8 @@ def _letters_come_due(model: RunModel, applied: Applied) -> None:
     holds(letters.next - before.next == len(made), "M1", applied, "letters without a number")
     gone = [one for one in applied.commit.forgotten if one.journal == LETTERS_JOURNAL]
     holds(letters.first - before.first == len(gone), "M1", applied, "letters lost")
+    holds(len(made) <= LETTERS_PER_COMMIT_MAX, "M1", applied, len(made), "letters in one commit")
+    holds(pending > 0 or not letters.unwritten, "M1", applied, "nothing writes", letters.unwritten)
     model.letters = letters
 
 

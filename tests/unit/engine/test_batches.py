@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 
-from stepwell.core.loop.occurrences import Delivery, Forget, NeedsAnswer, Suspended, SuspendedCall
+from stepwell.core.loop.occurrences import (
+    AwaitChild,
+    Delivery,
+    Forget,
+    NeedsAnswer,
+    Open,
+    Suspended,
+    SuspendedCall,
+)
 from stepwell.core.records import limits
 from stepwell.engine.batches import Posted, next_batch
 
@@ -29,6 +37,15 @@ def test_an_outcome_goes_alone_though_it_is_larger_than_a_commit_should_be() -> 
     inbox = suspensions(2, prompt="x" * 64_000)
 
     assert [len(next_batch(inbox)), len(next_batch(inbox))] == [1, 1]
+
+
+def test_starts_of_children_in_one_commit_are_within_its_letters() -> None:
+    child = AwaitChild(goal="find out", follow_pauses=True)
+    calls = tuple(SuspendedCall(call=f"k{at}", wait=child) for at in range(100))
+    one = Open(execution_id="task:a#1", token="t", number=1, calls=calls)
+    batch = next_batch(deque(Posted(one, lambda _: None) for _ in range(64)))
+
+    assert 1 < len(batch) <= limits.LETTERS_PER_COMMIT_MAX // 2 // (2 * len(calls))
 
 
 def test_a_call_is_dropped_by_a_commit_of_its_own() -> None:

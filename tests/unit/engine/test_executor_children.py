@@ -167,6 +167,39 @@ async def test_a_replica_that_dies_in_a_cancellation_leaves_no_descendant_open(
         assert [await undelivered(world, one) for one in family] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("commits", range(1, 11))
+async def test_a_replica_that_dies_between_pages_leaves_no_child_open(
+    commits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another replica takes over after this many commits, and a deletion waits until all children are cancelled."""
+    monkeypatch.setattr(letters, "PAGE", 2)
+    async with executor_world() as world:
+        store, worker = world.mortal()
+        executor = worker.executor
+        await worker.attach()
+        await world.start(executor, chain("a"))
+        await worker.deliver(await worker.next(), waits(**dict.fromkeys("uvwxyz", CHILD)))
+        await executor.drain()
+        kids = [one.spec.run_id for one in await children_of(world)]
+        store.left = commits
+        await executor.send(TENANT, RUN, Cancel())
+        await turns(200)
+        other = (await world.succeed(executor)).executor
+        deleting = asyncio.ensure_future(delete_run(other, TENANT, RUN))
+        while not deleting.done():
+            world.pass_time(1_000)
+            await turns(50)
+        await deleting
+        assert [await world.status(one) for one in kids] == [RunStatus.CANCELLED] * 6
+        for _ in range(100):
+            if sum([await undelivered(world, one) for one in kids]) == 0:
+                break
+            world.pass_time(1_000)
+            await turns(50)
+        assert [await undelivered(world, one) for one in kids] == [0] * 6
+        await other.drain()
+
+
 async def test_a_child_that_is_left_goes_on_after_its_parent_is_deleted() -> None:
     async with executor_world() as world:
         executor, worker = await world.serving(credits=3)

@@ -31,9 +31,9 @@ BUDGET = {
     "service/stepwell/app": 1_117,
     "service/stepwell/cli": 6_115,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_530,
+    "service/stepwell/core": 8_629,
     "service/stepwell/embedded": 1_884,
-    "service/stepwell/engine": 4_526,
+    "service/stepwell/engine": 4_533,
     "service/stepwell/rpc": 4_748,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -50,9 +50,9 @@ BUDGET = {
     "tests/frameworks": 4_342,
     "tests/mutants": 1_132,
     "tests/service": 14_841,
-    "tests/simulation": 5_977,
+    "tests/simulation": 5_980,
     "tests/support": 2_940,
-    "tests/unit": 19_633,
+    "tests/unit": 19_808,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

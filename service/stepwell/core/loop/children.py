@@ -145,7 +145,7 @@ def start(
         letters.write(draft, letters.PauseRun(run_id=spec.run_id))
     shares = {name: getattr(spec.budget, name) for name in _SHARED if getattr(run.budget, name)}
     return replace(
-        question,
+        _begun(draft, question),
         prompt=spec.run_id,
         budget=Budget(**shares),
         follow_pauses=asked.follow_pauses,
@@ -158,7 +158,13 @@ def signal(draft: Draft, question: Question, child: Question, asked: SignalChild
     question_id = question.question_id
     letter = letters.SignalRun(run_id=child.prompt, question_id=question_id, name=name, value=value)
     letters.write(draft, letter)
-    return replace(question, prompt=child.prompt)
+    return replace(_begun(draft, question), prompt=child.prompt)
+
+
+def _begun(draft: Draft, question: Question) -> Question:
+    """Return a question that is younger than all children to which letters are still to be written."""
+    oldest = max([one.until_us + 1 for one in draft.run.letters.unwritten], default=0)
+    return replace(question, created_us=max(question.created_us, oldest))
 
 
 def cancel(draft: Draft, question: Question, reason: str) -> None:

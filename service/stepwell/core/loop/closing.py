@@ -10,8 +10,14 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import TOTAL_TIMER
 from stepwell.core.loop.journals import count_tries_anew, end_lease
 from stepwell.core.loop.transition import Revoked
-from stepwell.core.loop.waits import drop_timer, suspended, waits_of, withdraw_questions
+from stepwell.core.loop.waits import (
+    drop_timer,
+    withdraw_questions,
+    withdraw_steps,
+    write_to_followers,
+)
 from stepwell.core.records.aggregates import id_of
+from stepwell.core.records.family import PAUSE
 from stepwell.core.records.model import Execution, Failure, Losses
 from stepwell.core.records.states import (
     OPEN,
@@ -119,11 +125,8 @@ def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, r
         close(draft, execution, status, reason=reason)
         if execution.kind is StepKind.TASK:
             _settle_task(draft, execution.task_id, task_status)
-    asking = [question.task_id for question in draft.open_questions()]
-    for task_id in dict.fromkeys([*asking, *suspended(draft)]):
-        waited = bool(waits_of(draft, task_id))
-        asks = withdraw_questions(draft, task_id)
-        if task_id and (asks or waited):
+    for task_id, asks in withdraw_steps(draft).items():
+        if task_id:
             _settle_task(draft, task_id, task_status, asks=asks)
 
 
@@ -217,7 +220,7 @@ def pause_run(draft: Draft, why: PauseReason, reason: str) -> None:
     """Pause the run within the current event: withdraw READY steps, let leased ones end, pause children that follow."""
     withdraw_ready(draft)
     draft.change_run(status=RunStatus.PAUSED, pause_reason=why, reason=reason)
-    letters.pause_children(draft, letters.PauseRun)
+    write_to_followers(draft, PAUSE)
 
 
 def fail_run(draft: Draft, failure: Failure) -> None:

@@ -6,7 +6,7 @@ changes both the row and the delta of the current event, so no event can miss a 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence, Set
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Unpack, cast
 
@@ -23,7 +23,7 @@ from stepwell.core.loop.changes import (
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.occurrences import Called
 from stepwell.core.loop.runnable import Runnable
-from stepwell.core.loop.state import RunState, shares_after
+from stepwell.core.loop.state import RunState, shares_after, withdraws
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import EndedCall, Reply, Revoked, Transition
 from stepwell.core.port import Commit, EntryWrite, Fence, JournalQuery, Lease, OpenExecution, Timer
@@ -102,8 +102,8 @@ class Draft:
         self.messages: list[Message] = []
         self.entries: tuple[EntryWrite, ...] = ()
         self.forgotten: tuple[EntryWrite, ...] = ()
-        self.suspended: Set[str] = state.suspended
-        """Tasks that are suspended."""
+        self.suspended = state.suspended
+        """Tasks that are suspended. Copied before it is changed."""
         self.asked_keys: dict[str, bool] = {}
         self.asked_pages: dict[JournalQuery, None] = {}
         self.wanted_signals: dict[str, int] = {}
@@ -219,10 +219,13 @@ class Draft:
 
     def put_question(self, question: Question) -> None:
         """Write a question."""
-        before = self.open_question(question.question_id)
+        question_id, questions = question.question_id, self.state.questions
+        before = self.changed_questions.get(question_id) or questions.get(question_id)
         self.shares = shares_after(self.shares, before, question)
-        self._calls[question.task_id, question.call] = question.question_id
-        self.changed_questions[question.question_id] = question
+        if question.status is QuestionStatus.OPEN:
+            # The call of one that ends may have another one by now.
+            self._calls[question.task_id, question.call] = question_id
+        self.changed_questions[question_id] = question
         self._events[-1].questions[question.question_id] = question
 
     def put_outcome(self, outcome: Outcome) -> None:
@@ -336,18 +339,24 @@ class Draft:
         return execution.execution_id not in self.state.open
 
     def open_questions(
-        self, *, children: bool = True, task_id: str | None = None
+        self, *, children: bool = True, task_id: str | None = None, withdrawn: bool = False
     ) -> Iterator[Question]:
-        """Return the questions that wait for an answer, or those of one step; without `children`, not those that wait for child runs."""
+        """Return the questions that wait for an answer, or those of one step; without `children`, not those that wait for child runs.
+
+        With `withdrawn`, also those of child runs that a later commit ends, because their step has ended.
+        """
         known = self.state.questions if children else self.state.but_children
         if task_id is not None:
             known = self.state.of_step.get(task_id, {})
+        hidden = None if withdrawn or not children else withdraws(self.run.letters.unwritten)
         for question_id, one in known.items():
-            if question_id not in self.changed_questions:
+            if question_id not in self.changed_questions and not (hidden and hidden(one)):
                 yield one
         for one in tuple(self.changed_questions.values()):
             if one.status is QuestionStatus.OPEN and (
-                (children or one.kind is not QuestionKind.CHILD) and task_id in (None, one.task_id)
+                (children or one.kind is not QuestionKind.CHILD)
+                and task_id in (None, one.task_id)
+                and not (hidden and hidden(one))
             ):
                 yield one
 
@@ -369,7 +378,10 @@ class Draft:
     def open_question(self, question_id: str) -> Question | None:
         """Return a question that waits for an answer, or None if it doesn't."""
         one = self.changed_questions.get(question_id) or self.state.questions.get(question_id)
-        return one if one is not None and one.status is QuestionStatus.OPEN else None
+        if one is None or one.status is not QuestionStatus.OPEN:
+            return None
+        hidden = withdraws(self.run.letters.unwritten)
+        return None if hidden and hidden(one) else one
 
     def read(self, query: JournalQuery) -> Sequence[StoredEntry] | None:
         """Return the first entries of the run's journals for a query, up to its limit.
@@ -409,7 +421,7 @@ class Draft:
             self.run,
             {**self.state.tasks, **self.tasks},
             {one.execution_id: one for one in self.open_executions()},
-            {one.question_id: one for one in self.open_questions()},
+            {one.question_id: one for one in self.open_questions(withdrawn=True)},
         )
 
     # --- the end -------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import Fork, LettersDelivered
 from stepwell.core.loop.transition import UNCHANGED, Reply
 from stepwell.core.port import Commit, EntryWrite, Timer
+from stepwell.core.records import limits
+from stepwell.core.records.family import CANCEL, PAUSE, RESUME
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Failure, Payload, Record, RunSpec, TaskSpec
 from stepwell.core.records.states import EventType, StepKind
@@ -30,6 +32,8 @@ TIMER = "letters"
 GENERATION = 1
 APPEND = "APPEND"
 """The name of the entry of a letter that appends to a thread."""
+PAGE = limits.LETTERS_PER_COMMIT_MAX // 2 - 20
+"""Letters to all children of a step or a run in one commit, which leaves room for those of what else it decides."""
 RETRY_MS = 2_000
 """The time after a commit with letters until another replica delivers them, too."""
 
@@ -66,7 +70,7 @@ class StartRun(Record, tag="START", frozen=True, kw_only=True):
         return self.spec.run_id
 
 
-class CancelRun(Record, tag="CANCEL", frozen=True, kw_only=True):
+class CancelRun(Record, tag=CANCEL, frozen=True, kw_only=True):
     """Cancel a child run, because its step has ended, or the run of a thread that another one replaces."""
 
     run_id: str
@@ -78,7 +82,7 @@ class CancelRun(Record, tag="CANCEL", frozen=True, kw_only=True):
         return self.run_id
 
 
-class PauseRun(Record, tag="PAUSE", frozen=True, kw_only=True):
+class PauseRun(Record, tag=PAUSE, frozen=True, kw_only=True):
     """Pause a child run, because its parent is paused."""
 
     run_id: str
@@ -89,7 +93,7 @@ class PauseRun(Record, tag="PAUSE", frozen=True, kw_only=True):
         return self.run_id
 
 
-class ResumeRun(Record, tag="RESUME", frozen=True, kw_only=True):
+class ResumeRun(Record, tag=RESUME, frozen=True, kw_only=True):
     """Let a child run go on that its parent has paused."""
 
     run_id: str
@@ -195,13 +199,6 @@ def write(draft: Draft, letter: Letter) -> None:
     draft.entries += (EntryWrite(journal=JOURNAL, generation=GENERATION, entry=entry),)
     draft.change_run(letters=replace(letters, next=letters.next + 1))
     draft.timers[TIMER] = Timer(name=TIMER, delay_ms=RETRY_MS)
-
-
-def pause_children(draft: Draft, letter: type[PauseRun | ResumeRun]) -> None:
-    """Write the letters to the children that follow the run's pauses, within the current event."""
-    for one in draft.open_questions():
-        if one.follow_pauses:
-            write(draft, letter(run_id=one.prompt))
 
 
 def size_of(letter: Letter) -> int:

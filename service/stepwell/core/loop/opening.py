@@ -28,7 +28,7 @@ from stepwell.core.loop.occurrences import (
 )
 from stepwell.core.loop.question_tokens import token_id, token_refusal
 from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply, refused
-from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call
+from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call, write_more
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.errors import INVALID_OUTCOME
@@ -295,4 +295,6 @@ def letters_delivered(draft: Draft, one: LettersDelivered) -> Reply:
             now_us = draft.context.now_us
             draft.put_question(replace(question, status=QuestionStatus.ANSWERED, ended_us=now_us))
             end_call(draft, question, None, sent.failure)
+    if reply is not UNCHANGED:
+        write_more(draft)
     return reply

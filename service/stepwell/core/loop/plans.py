@@ -23,7 +23,7 @@ from stepwell.core.loop.closing import (
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.phases import enter_phase
 from stepwell.core.loop.table import Trigger
-from stepwell.core.loop.waits import suspended, withdraw_questions
+from stepwell.core.loop.waits import suspended, withdraw_steps
 from stepwell.core.records import canonical, graph, limits
 from stepwell.core.records.model import Plan, TaskSpec, Violation
 from stepwell.core.records.states import (
@@ -195,9 +195,8 @@ def close_dropped(draft: Draft, tasks: Sequence[TaskSpec], carried: Sequence[str
         reason = f"a new plan {'defines this task anew' if anew else 'has no such task any more'}"
         close(draft, execution, ExecutionStatus.CANCELLED, reason=reason)
     asking = [question.task_id for question in draft.open_questions()]
-    for task_id in dict.fromkeys([*asking, *suspended(draft)]):
-        if task_id not in stays:
-            withdraw_questions(draft, task_id)
+    steps = dict.fromkeys([*asking, *suspended(draft)])
+    withdraw_steps(draft, {one: None for one in steps if one not in stays})
     for task_id, spec in draft.graph.specs.items():
         if (
             spec.total_timeout_ms

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets, letters
+from stepwell.core.loop import budgets
 from stepwell.core.loop.changes import RunFields
 from stepwell.core.loop.closing import failed_for_the_run, run_again, skip_dependents
 from stepwell.core.loop.dispatch import settle
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import count_tries_anew
 from stepwell.core.loop.occurrences import Resume
+from stepwell.core.loop.waits import write_to_followers
+from stepwell.core.records.family import RESUME
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Failure, Run, Task
 from stepwell.core.records.states import (
@@ -58,7 +60,7 @@ def resume_run(draft: Draft, command: Resume) -> None:
     if run.pause_reason is PauseReason.NO_PROGRESS:
         fields["tally"] = replace(run.tally, repeats=0, turns=0)
     draft.change_run(**fields)
-    letters.pause_children(draft, letters.ResumeRun)
+    write_to_followers(draft, RESUME)
     for task_id in retried:
         run_again(draft, task_id)
     if failed:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from stepwell.core.port import Commit, Lease, Loaded, OpenExecution
 from stepwell.core.records.checkpoints import Checkpoint
+from stepwell.core.records.family import CANCEL, UnwrittenLetters
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.journal import Totals
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
@@ -297,6 +298,20 @@ def shares_after(shares: Shares, before: Question | None, after: Question) -> Sh
                 cost + sign * budget.cost_micros,
             )
     return shares
+
+
+def withdraws(letters: Sequence[UnwrittenLetters]) -> Callable[[Question], bool] | None:
+    """Return a test of whether these cancel the child run of a question, or None if they cancel none."""
+    cancels = [(one.until_us, set(one.task_ids)) for one in letters if one.kind == CANCEL]
+    if not cancels:
+        return None
+    return lambda question: (
+        question.kind is QuestionKind.CHILD
+        and any(
+            question.created_us <= until_us and (not steps or question.task_id in steps)
+            for until_us, steps in cancels
+        )
+    )
 
 
 def is_under_way(task: Task) -> bool:

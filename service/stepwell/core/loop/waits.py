@@ -8,14 +8,17 @@ journal, end its questions and waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
 from stepwell.core.loop import budgets, journals, letters
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.state import withdraws
 from stepwell.core.loop.transition import EndedCall
 from stepwell.core.port import Timer
+from stepwell.core.records.family import CANCEL, PAUSE, UnwrittenLetters
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution, Failure, Payload, Question
 from stepwell.core.records.states import (
@@ -66,11 +69,13 @@ def put_waits(draft: Draft, task_id: str, waits: tuple[Wait, ...]) -> None:
     if not task_id:
         draft.change_run(step_waits=waits)
         return
+    if draft.suspended is draft.state.suspended:
+        draft.suspended = set(draft.suspended)
     if waits:
-        draft.suspended = draft.suspended | {task_id}
+        draft.suspended.add(task_id)
         draft.change_task(task_id, waits=waits, status=TaskStatus.BLOCKED)
     else:
-        draft.suspended = draft.suspended - {task_id}
+        draft.suspended.discard(task_id)
         draft.change_task(task_id, waits=())
 
 
@@ -153,13 +158,34 @@ def withdraw_questions(draft: Draft, task_id: str) -> bool:
 
     A call asks with its key, while its attempt runs; the task itself asks by ending its attempt.
     """
-    own = False
-    for question in tuple(draft.open_questions(task_id=task_id)):
-        own = own or not question.call
-        _cancel(draft, question)
-    if waits_of(draft, task_id):
-        _end_waits(draft, task_id)
-    return own
+    return withdraw_steps(draft, (task_id,)).get(task_id, False)
+
+
+def withdraw_steps(draft: Draft, steps: Collection[str] | None = None) -> dict[str, bool]:
+    """End the questions and waits of these steps, or of all with None, within the current event.
+
+    Returns the steps that were suspended, or had asked themselves, each with whether it had asked.
+    """
+    ended: dict[str, bool] = {}
+    children: list[Question] = []
+    questions = (
+        draft.open_questions()
+        if steps is None
+        else chain.from_iterable(draft.open_questions(task_id=one) for one in steps)
+    )
+    for question in tuple(questions):
+        if not question.call:
+            ended[question.task_id] = True
+        if question.kind is QuestionKind.CHILD:
+            children.append(question)
+        else:
+            _cancel(draft, question)
+    _write_to_children(draft, CANCEL, children, steps)
+    for task_id in tuple(suspended(draft)) if steps is None else steps:
+        if waits_of(draft, task_id):
+            ended.setdefault(task_id, False)
+            _end_waits(draft, task_id)
+    return ended
 
 
 def _cancel(draft: Draft, question: Question) -> None:
@@ -173,6 +199,73 @@ def _cancel(draft: Draft, question: Question) -> None:
     elif question.follow_pauses and draft.run.status is RunStatus.PAUSED:
         # It follows no longer.
         letters.write(draft, letters.ResumeRun(run_id=question.prompt))
+
+
+def write_to_followers(draft: Draft, kind: str) -> None:
+    """Write the letters, PAUSE or RESUME, to the children that follow the run's pauses, within the current event."""
+    _write_to_children(draft, kind, [one for one in draft.open_questions() if one.follow_pauses])
+
+
+def _write_to_children(
+    draft: Draft, kind: str, questions: list[Question], steps: Collection[str] | None = None
+) -> None:
+    """Write letters to children, as many as the commit has room for; later commits write the others (`write_more`).
+
+    A child that is to be cancelled is no longer its step's, also while its letter isn't written.
+    """
+    unwritten = draft.run.letters.unwritten
+    questions.sort(key=_id_of)
+    done = 0 if unwritten else _write_page(draft, kind, questions)
+    rest = questions[done:]
+    if not rest:
+        return
+    for one in rest if kind == CANCEL else ():
+        if one.expires_ms:
+            drop_timer(draft, QUESTION_TIMER + one.question_id)
+    more = UnwrittenLetters(
+        kind=kind,
+        task_ids=() if steps is None else tuple(dict.fromkeys([one.task_id for one in rest])),
+        until_us=max([one.created_us for one in rest]),
+        after=questions[done - 1].question_id if done else "",
+    )
+    draft.change_run(letters=replace(draft.run.letters, unwritten=(*unwritten, more)))
+
+
+def _write_page(draft: Draft, kind: str, questions: Sequence[Question]) -> int:
+    """Write letters to the first of these children, as many as the commit has room for; return how many have theirs."""
+    for at, question in enumerate(questions):
+        if draft.run.letters.next - draft.state.run.letters.next >= letters.PAGE:
+            return at
+        if kind == CANCEL:
+            _cancel(draft, question)
+        elif kind == PAUSE:
+            letters.write(draft, letters.PauseRun(run_id=question.prompt))
+        else:
+            letters.write(draft, letters.ResumeRun(run_id=question.prompt))
+    return len(questions)
+
+
+def write_more(draft: Draft) -> None:
+    """Write the next letters to children, within the current event, once few that were written are undelivered."""
+    while (more := draft.run.letters.unwritten) and letters.undelivered(draft) < letters.PAGE:
+        first = more[0]
+        if first.kind == CANCEL:
+            found = filter(withdraws(more[:1]), draft.open_questions(withdrawn=True))
+        else:
+            found = (one for one in draft.open_questions() if one.follow_pauses)
+        questions = [
+            one
+            for one in sorted(found, key=_id_of)
+            if one.question_id > first.after and one.created_us <= first.until_us
+        ]
+        done = _write_page(draft, first.kind, questions)
+        is_over = done == len(questions)
+        left = () if is_over else (replace(first, after=questions[done - 1].question_id),)
+        draft.change_run(letters=replace(draft.run.letters, unwritten=(*left, *more[1:])))
+
+
+def _id_of(question: Question) -> str:
+    return question.question_id
 
 
 def _end_waits(draft: Draft, task_id: str) -> None:

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from stepwell.core.records.record import Record
 
+CANCEL, PAUSE, RESUME = "CANCEL", "PAUSE", "RESUME"
+"""Names of letters to all children of a step or a run."""
+
 
 class ChildOf(Record, frozen=True, kw_only=True):
     """The place of a child run in its tree of runs."""
@@ -27,10 +30,8 @@ class UnwrittenLetters(Record, frozen=True, kw_only=True):
 
     kind: str
     """The name of their entries: CANCEL, PAUSE or RESUME."""
-    task_id: str = ""
-    """With CANCEL: the task of the step whose children they go to; empty: another kind of step."""
-    all_steps: bool = False
-    """With CANCEL: they go to the children of all steps."""
+    task_ids: tuple[str, ...] = ()
+    """With CANCEL: the tasks whose children they go to; "" among them: another kind of step. Empty: all steps."""
     until_us: int = 0
     """Children that were started after this get none."""
     after: str = ""

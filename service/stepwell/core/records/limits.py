@@ -60,6 +60,8 @@ THREAD_STEER_BYTES_MAX = 256 * 1024
 """Goal, input and plan of each of them."""
 LETTERS_MAX = 10_000
 """Letters of a run that aren't delivered; with them it starts no further child, and sends none a signal."""
+LETTERS_PER_COMMIT_MAX = 1_000
+"""Letters that one commit writes; letters to further children of a run are written by the next ones."""
 CHILD_INPUT_BYTES_MAX = 1024 * 1024
 """Goal, input and plan of a child that a step starts."""
 CHILD_RESULT_BYTES_MAX = 700 * 1024

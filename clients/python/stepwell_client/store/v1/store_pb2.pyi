@@ -288,18 +288,16 @@ class Letters(_message.Message):
     def __init__(self, first: _Optional[int] = ..., next: _Optional[int] = ..., unwritten: _Optional[_Iterable[_Union[UnwrittenLetters, _Mapping]]] = ...) -> None: ...
 
 class UnwrittenLetters(_message.Message):
-    __slots__ = ("kind", "task_id", "all_steps", "until_time", "after")
+    __slots__ = ("kind", "task_ids", "until_time", "after")
     KIND_FIELD_NUMBER: _ClassVar[int]
-    TASK_ID_FIELD_NUMBER: _ClassVar[int]
-    ALL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TASK_IDS_FIELD_NUMBER: _ClassVar[int]
     UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     kind: str
-    task_id: str
-    all_steps: bool
+    task_ids: _containers.RepeatedScalarFieldContainer[str]
     until_time: _timestamp_pb2.Timestamp
     after: str
-    def __init__(self, kind: _Optional[str] = ..., task_id: _Optional[str] = ..., all_steps: bool = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., after: _Optional[str] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., after: _Optional[str] = ...) -> None: ...
 
 class Signals(_message.Message):
     __slots__ = ("kept", "bytes", "last", "taken", "shown", "steering", "early", "reflections")
