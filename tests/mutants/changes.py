@@ -162,6 +162,12 @@ def with_children_left(rows: Loaded) -> Loaded:
     return replace(rows, questions=tuple(changed))
 
 
+def with_children_that_go_on(rows: Loaded) -> Loaded:
+    """Load the waits for children as if these didn't follow the pauses of their parents."""
+    changed = (replace(one, follow_pauses=False) for one in rows.questions)
+    return replace(rows, questions=tuple(changed))
+
+
 def with_looser_plans(rows: Loaded) -> Loaded:
     """Load plans in which each task lacks the first task that it depends on."""
     return replace(

@@ -115,6 +115,9 @@ TABLE = (
     Mutant("child-of-no-call", "replica", loads(changes.with_children_of_no_call), SIMULATED, "F1"),
     Mutant("usage-of-no-child", "advance", others.adding_no_usage, SIMULATED, "F2"),
     Mutant("children-left", "replica", loads(changes.with_children_left), SIMULATED, "F3"),
+    Mutant(
+        "pauses-not-followed", "replica", loads(changes.with_children_that_go_on), SIMULATED, "F4"
+    ),
     # --- order, limits and ends ---
     Mutant("plan-order-ignored", "replica", loads(changes.with_looser_plans), SIMULATED, "S11"),
     Mutant("limits-forgotten", "replica", stores.LimitsForgotten, SIMULATED, "S11 S17"),

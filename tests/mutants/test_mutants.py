@@ -41,7 +41,7 @@ FAMILIES = {
     "M": 4,
     "G": 2,
     "W": 1,
-    "F": 3,
+    "F": 4,
 }
 """The number of invariants of each letter."""
 

@@ -1,4 +1,4 @@
-"""Letters between runs (M1 to M4) and families of runs (F1 to F3), by the commits of all runs alone.
+"""Letters between runs (M1 to M4) and families of runs (F1 to F4), by the commits of all runs alone.
 
 A letter is written by a commit of its sender and seen in commits of its receiver: a child's first one, its
 cancellation without a caller, a signal of its parent's, and the end of the parent's call; that of a run which
@@ -27,7 +27,13 @@ from stepwell.core.loop.letters import (
 from stepwell.core.loop.thread_messages import MESSAGES
 from stepwell.core.records.aggregates import runs_of
 from stepwell.core.records.events import Event
-from stepwell.core.records.states import EventType, PauseReason, QuestionKind, QuestionStatus
+from stepwell.core.records.states import (
+    EventType,
+    PauseReason,
+    QuestionKind,
+    QuestionStatus,
+    RunStatus,
+)
 from stepwell.core.records.threads import key_of, threads_of
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
@@ -89,6 +95,8 @@ class LetterModel:
         self._steered(model, applied)
         self._usage_goes_up(model, applied, ended, used_before)
         self._children_are_cancelled(model, applied)
+        self._followers_get_letters(model, applied)
+        self._follows(model, applied)
         for write in applied.commit.forgotten:
             if write.journal == letters.JOURNAL:
                 self._removed(model, applied, int(write.entry.key))
@@ -123,7 +131,10 @@ class LetterModel:
         others = [one for one in applied.commit.events if one.on_behalf_of == event.on_behalf_of]
         if event is others[-1]:
             said = applied.commit.run.signals.taken[event.on_behalf_of]
-            holds(said == number, "M4", applied, "takes letter", said, "of", sender, "not", number)
+            between = self._written.get(sender, {})
+            others = [between.get(one) for one in range(number + 1, said + 1)]
+            right = said >= number and not any(isinstance(one, SignalRun) for one in others)
+            holds(right, "M4", applied, "takes letter", said, "of", sender, "not", number)
         self._in_order(sender, model.key[1], number, applied)
 
     def _steered(self, model: RunModel, applied: Applied) -> None:
@@ -325,6 +336,46 @@ class LetterModel:
                 cancels = any(one.run_id == question.prompt for one in wrote)
                 holds(cancels, "F3", applied, "leaves", question.prompt, "behind")
 
+    def _followers_get_letters(self, model: RunModel, applied: Applied) -> None:
+        """Check that each child that follows a run was last sent that this is paused, or goes on (F4)."""
+        mine = self._written[model.key]
+        for question in model.questions.values():
+            if not question.follow_pauses:
+                continue
+            said = _last_pause(mine, question.prompt, len(mine))
+            follows = question.status is QuestionStatus.OPEN
+            paused = follows and applied.commit.run.status is RunStatus.PAUSED
+            # Nothing is sent to one that has ended or is cancelled.
+            left = question.status is QuestionStatus.CANCELLED
+            left = left and (model.key, question.question_id) in self._left
+            right = isinstance(said, PauseRun) is paused or not (follows or left)
+            holds(right, "F4", applied, "has sent", question.prompt, "last", said)
+
+    def _follows(self, model: RunModel, applied: Applied) -> None:
+        """Check that a child is paused as its parent's last letter says, unless a caller had it go on (F4)."""
+        run = applied.commit.run
+        parent = (model.key[0], run.spec.child_of.run_id)
+        if not parent[1]:
+            return
+        written, taken = self._written.get(parent, {}), run.signals.taken.get(parent[1], 0)
+        before = model.applied[-2].commit.run if model.version > 1 else run
+        new = range(before.signals.taken.get(parent[1], 0) + 1, taken + 1)
+        said = [_last_pause({one: written[one]}, model.key[1], one) for one in new]
+        resumed = [one for one in model.events if one.type is EventType.RUN_RESUMED]
+        own = [one for one in resumed if one.version == run.version and not one.actor]
+        paused = any(one.type is EventType.RUN_PAUSED for one in applied.commit.events)
+        by_letter = sum(isinstance(one, ResumeRun) for one in said) >= len(own)
+        by_letter = by_letter and (paused or before.pause_reason is PauseReason.PARENT)
+        holds(by_letter or not own, "F4", applied, "goes on without a caller:", before, said)
+        last = _last_pause(written, model.key[1], taken)
+        if isinstance(last, PauseRun):
+            went_on = run.ended or bool(resumed and resumed[-1].actor)
+            stays = went_on or run.status is RunStatus.PAUSED
+            holds(stays, "F4", applied, "goes on, and its parent is paused")
+        else:
+            fine = run.pause_reason is not PauseReason.PARENT
+            holds(fine, "F4", applied, "is paused for its parent, which goes on")
+
     def audit(self) -> None:
         """Check, at the end of all, that no letter is left and no child has outlived its step (M1, F3).
 
@@ -342,3 +393,14 @@ class LetterModel:
             over = left or question.status is QuestionStatus.OPEN
             over = over or any(isinstance(one, RunEnded) for one in self._written[key].values())
             holds(over, "F3", key, "goes on, and its step has ended:", question)
+
+
+def _last_pause(written: Mapping[int, Letter], run_id: str, until: int) -> Letter | None:
+    """Return the last letter up to a number that pauses a child or has it go on, or None."""
+    kinds = (PauseRun, ResumeRun)
+    sent = [
+        one
+        for number, one in written.items()
+        if number <= until and one.receiver == run_id and isinstance(one, kinds)
+    ]
+    return sent[-1] if sent else None

@@ -146,14 +146,16 @@ def _callers_are_named(model: RunModel, applied: Applied) -> None:
     spec = applied.commit.run.spec
     by_letter = spec.child_of.run_id or spec.thread_id
     for event in applied.commit.events:
-        if by_letter and event.type in (EventType.RUN_STARTED, EventType.RUN_CANCELLED):
-            # M3 says whose letter it was.
+        if by_letter and event.type in _BY_LETTER:
+            # M3 and F4 say whose letter it was.
             continue
         pause = event.run.pause_reason if not isinstance(event.run, UnsetType) else None
         called = event.type in _OF_A_COMMAND or pause is PauseReason.REQUESTED
         holds(event.actor or not called, "A1", applied, event.type, "names no caller")
 
 
+_BY_LETTER = frozenset({EventType.RUN_STARTED, EventType.RUN_CANCELLED, EventType.RUN_RESUMED})
+"""Events that a letter makes, too."""
 _OF_A_COMMAND = frozenset(
     {
         *(EventType.RUN_STARTED, EventType.RUN_FORKED, EventType.RUN_RESUMED),

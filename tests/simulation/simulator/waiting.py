@@ -145,6 +145,7 @@ class Waiting(Calls):
             goal=key,
             tasks=() if draw % 5 == 0 else _plan(draw // 5),
             leave=draw % 7 == 0,
+            follow_pauses=draw % 3 > 0,
             budget=Budget(input_tokens=1 + draw % 6 if limited and draw % 2 else 0),
         )
 
