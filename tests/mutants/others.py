@@ -91,6 +91,16 @@ def taking_letters_again(state: RunState, one: Any) -> tuple[RunState, Any]:
     return state, one
 
 
+def reflecting_on_nothing(state: RunState, one: Any) -> tuple[RunState, Any]:
+    """Decide as though the run kept no signal for which it is to reflect."""
+    signals = replace(state.run.signals, steering=0)
+    return (
+        _with_run(state, replace(state.run, signals=signals))
+        if state.run.signals.steering
+        else state
+    ), one
+
+
 def adding_no_usage(state: RunState, one: Any) -> tuple[RunState, Any]:
     """Take the end of a child, and not what it has used."""
     return state, replace(one, usage=Usage()) if isinstance(one, ChildEnds) else one

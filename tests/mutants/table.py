@@ -111,6 +111,7 @@ TABLE = (
     Mutant("letter-taken-again", "advance", others.taking_letters_again, SIMULATED, "M2"),
     Mutant("signals-unwritten", "driver", commits(changes.without_signals), SIMULATED, "G1"),
     Mutant("signal-taken-twice", "driver", commits(changes.with_taken_signals), SIMULATED, "G2"),
+    Mutant("signals-not-reflected-on", "advance", others.reflecting_on_nothing, SIMULATED, "G3"),
     Mutant("ends-not-kept", "replica", loads(changes.without_new_ends), SIMULATED, "W1"),
     Mutant("child-of-no-call", "replica", loads(changes.with_children_of_no_call), SIMULATED, "F1"),
     Mutant("usage-of-no-child", "advance", others.adding_no_usage, SIMULATED, "F2"),

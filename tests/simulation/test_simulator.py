@@ -26,7 +26,7 @@ from tests.simulation.simulator.rare_events import (
     GROWN_OVER_WORK,
     IN_ONE_BATCH,
 )
-from tests.simulation.simulator.signals import KEPT, SENT
+from tests.simulation.simulator.signals import KEPT, REFLECTED, SENT
 from tests.simulation.simulator.tally import Tally, play
 from tests.simulation.simulator.threads import BECAME_RUN
 from tests.simulation.simulator.violation import INVARIANTS, unchecked
@@ -46,7 +46,7 @@ HAPPENS = (
     *("OUTCOME_UNKNOWN", "OUTCOME_RESOLVED", "PLAN_REJECTED", "RUN_FAILED", "RUN_PAUSED"),
     *("RUN_RESUMED", "TASK_DEDUPLICATED", "MESSAGES_APPENDED", "run forked"),
     *("STEP_SUSPENDED", "STEP_WOKEN", "JOURNAL_RENEWED", "JOURNAL_FORGOTTEN"),
-    *("WAIT_OPENED", "SIGNAL_TAKEN", "CHILD_ENDED", KEPT, SENT, "RUN_LET_GO"),
+    *("WAIT_OPENED", "SIGNAL_TAKEN", "CHILD_ENDED", KEPT, SENT, REFLECTED, "RUN_LET_GO"),
     *("RUN_STEERED", BECAME_RUN, GROWN, GROWN_OVER_WORK),
     *(REPLAYED, STALE_ENTRY, LATE_ENTRY, "write_journal:twice", "write_journal:time_out"),
     *("commit:CONFLICT:r0", "commit:CONFLICT:r1", "foreign delivery refused"),

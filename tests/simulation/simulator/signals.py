@@ -1,4 +1,4 @@
-"""Signals of all runs (G1, G2) and the ends of calls that wait (W1), by commits and acknowledgements alone."""
+"""Signals of all runs (G1 to G3) and the ends of calls that wait (W1), by commits and acknowledgements alone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from stepwell.core.port import JournalQuery, Store
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.states import (
     NO_PERSON,
+    EventType,
     JournalMark,
+    Phase,
     QuestionKind,
     QuestionStatus,
+    RunStatus,
+    StepKind,
 )
 from tests.simulation.simulator.reading import every
 from tests.simulation.simulator.run_model import Applied, RunModel
@@ -22,7 +26,8 @@ from tests.simulation.simulator.violation import holds
 RunKey = tuple[str, str]
 SENT = "end of a call sent to its running step"
 KEPT = "signal kept before a call waited for it"
-SEEN = (SENT, KEPT)
+REFLECTED = "signal taken by a reflection that began early"
+SEEN = (SENT, KEPT, REFLECTED)
 """The counted things."""
 
 
@@ -78,6 +83,8 @@ class SignalModel:
         self._passed_over(applied, [one for one in before if one not in gone])
         count = commit.run.signals.kept
         holds(count == len(kept), "G1", applied, "counts", count, "signals, not", len(kept))
+        if commit.run.spec.reflect_on:
+            self._reflects(model, applied, before)
         self._waits(model, applied)
 
     def _comes(self, model: RunModel, applied: Applied, entry: Entry) -> None:
@@ -109,7 +116,35 @@ class SignalModel:
             name = "steer" if value.startswith(b"{") else value.decode().partition("/")[0]
             waiting = [one for one in kept.values() if one.name == name]
             holds(not waiting, "G2", applied, "gives away", value, "before", waiting)
+        if _has_reflected(applied):
+            names = applied.commit.run.spec.reflect_on
+            values = [one for one in values if one.decode().partition("/")[0] not in names]
         holds(not values, "G1", applied, "removes signals that no call has taken:", values)
+
+    def _reflects(self, model: RunModel, applied: Applied, before: list[Entry]) -> None:
+        """Check that no task begins while a signal of `reflect_on` is kept, and that a reflection takes those shown (G3)."""
+        commit, run = applied.commit, applied.commit.run
+        kept = [one for one in self._kept[model.key].values() if one.name in run.spec.reflect_on]
+        steering = run.signals.steering
+        holds(steering == len(kept), "G3", applied, "counts", steering, "and keeps", kept)
+        last = model.applied[-2].commit.run if model.version > 1 else run
+        if _has_reflected(applied):
+            left = [one for one in kept if int(one.key) <= last.signals.shown]
+            holds(not left, "G3", applied, "has reflected, and keeps", left)
+            steered = [one for one in before if one.name in run.spec.reflect_on]
+            unseen = [
+                one for one in steered if one not in kept and int(one.key) > last.signals.shown
+            ]
+            holds(not unseen, "G3", applied, "takes what it was not shown:", unseen)
+            self._seen[REFLECTED] += last.signals.early and len(before) > len(kept)
+        elif last.phase is Phase.EXECUTING and StepKind.REFLECT in last.stages:
+            steered = [one for one in before if one.name in run.spec.reflect_on]
+            begun = [one.execution_id for one in commit.leases if one.execution_id[:5] == "task:"]
+            holds(not (steered and begun), "G3", applied, "begins", begun, "and keeps", steered)
+        if kept and run.phase is Phase.EXECUTING and StepKind.REFLECT in run.stages:
+            stands = run.ended or run.status is RunStatus.PAUSED or run.waits_for_thread
+            stands = stands or bool(model.leased())
+            holds(stands, "G3", applied, "does not reflect, and keeps", kept)
 
     def _passed_over(self, applied: Applied, kept: list[Entry]) -> None:
         """Check that a call that takes what is there has found nothing only where nothing is kept (G2)."""
@@ -184,6 +219,10 @@ def has_signals(model: RunModel) -> list[str]:
         for one in model.questions.values()
         if one.kind is QuestionKind.SIGNAL and one.status is QuestionStatus.OPEN
     ]
+
+
+def _has_reflected(applied: Applied) -> bool:
+    return any(one.type is EventType.REFLECTION_ACCEPTED for one in applied.commit.events)
 
 
 def _value(entry: Entry) -> bytes:

@@ -10,7 +10,7 @@ INVARIANTS = (
     *("E1", "E2", "E3", "E4", "E5", "E7", "E8", "E10"),
     *("L1", "L2", "L3", "L4", "C1", "C2", "C3", "T3", "A1", "K1"),
     *("J1", "J2", "J3", "J4", "J5"),
-    *("M1", "M2", "M3", "M4", "G1", "G2", "W1", "F1", "F2", "F3", "F4", "H1", "H2", "H3"),
+    *("M1", "M2", "M3", "M4", "G1", "G2", "G3", "W1", "F1", "F2", "F3", "F4", "H1", "H2", "H3"),
     "CREDITS",  # No worker gets more steps than it granted.
     "OWN",  # A step receives its own task's messages.
     "ONCE",  # A step's messages are kept once.

@@ -85,6 +85,8 @@ class Workload(Record, frozen=True, kw_only=True):
     thread: str = ""
     """The thread in which it is started."""
     on_busy: OnBusy = OnBusy.ENQUEUE
+    reflect_on: tuple[str, ...] = ()
+    """Names of signals that make it reflect before its tasks are settled."""
 
     def start(self, tenant_id: str, run_id: str) -> Start | StartInThread:
         """Return the command that brings it to life."""
@@ -101,6 +103,7 @@ class Workload(Record, frozen=True, kw_only=True):
             no_progress_limit=self.no_progress_limit,
             request_fingerprint=f"start {run_id}",
             thread_id=self.thread,
+            reflect_on=self.reflect_on,
         )
         run_input = Payload(data=self.name.encode())
         plan, stages = (self.plans[0], self.stages) if self.by_caller else (None, ())
@@ -120,6 +123,9 @@ class Workload(Record, frozen=True, kw_only=True):
             return Planned(tasks=self.plans[min(revision, len(self.plans) - 1)])
         if execution.kind is StepKind.REFLECT:
             index = execution.iteration - 1
+            if self.reflect_on and execution.attempt == 1 and revision % 2:
+                # It goes on with the plan. Where tasks are settled that is refused: it is tried again.
+                return Reflected(decision=Decision.CONTINUE)
             decision = self.decisions[index] if index < len(self.decisions) else Decision.FINISH
             if decision is Decision.CONTINUE and revision < len(self.plans):
                 return Reflected(decision=decision, tasks=self.plans[revision])
@@ -435,16 +441,6 @@ def calling(rng: Rng) -> Workload:
     )
 
 
-def waiting(rng: Rng) -> Workload:
-    """Tasks wait for signals, people and child runs while they run."""
-    names = [f"s{index}" for index in range(rng.between(1, 2))]
-    first = tuple(task(name, behaviour=f"waits:{rng.between(2, 4)}") for name in names)
-    last = task("send", *names, behaviour=rng.pick(["", "waits:1"]))
-    budget = Budget(input_tokens=rng.pick([0, 0, 12]))
-    plans = ((*first, last),)
-    return Workload(name="waits", plans=plans, by_caller=True, budget=budget, waits=True)
-
-
 def growing(rng: Rng) -> Workload:
     """Tasks add tasks, others wait for these, and a person may ask for another plan meanwhile."""
     names = [f"l{index}" for index in range(rng.between(1, 2))]
@@ -490,9 +486,7 @@ KINDS: tuple[Callable[[Rng], Workload], ...] = (
 
 def draw(rng: Rng) -> Workload:
     """Return one of them, or one that waits, grows or makes calls."""
-    # Streams of their own: what else a seed plays stays as it is.
-    if rng.stream("waits").happens(0.07):
-        return waiting(rng)
+    # A stream of its own: what else a seed plays stays as it is.
     if rng.stream("grows").happens(0.08):
         return growing(rng)
     return calling(rng) if rng.stream("calls").happens(0.14) else rng.pick(KINDS)(rng)

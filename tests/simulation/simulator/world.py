@@ -43,11 +43,12 @@ from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.setting import Setting
+from tests.simulation.simulator.signalled import draw as draw_workload
+from tests.simulation.simulator.signalled import waiting
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.watcher import LAG_S_MAX, Watcher
 from tests.simulation.simulator.worker import Character, Worker, WorkerPool
-from tests.simulation.simulator.workloads import CHILD, Workload, keyed, waiting
-from tests.simulation.simulator.workloads import draw as draw_workload
+from tests.simulation.simulator.workloads import CHILD, Workload, keyed
 
 STILL_S = 20.0
 """So long nothing may happen to a run that could move, once faults have stopped: a lease and a poll,

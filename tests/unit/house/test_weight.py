@@ -48,9 +48,9 @@ BUDGET = {
     "tests/contract": 6_448,
     "tests/docs": 1_971,
     "tests/frameworks": 4_342,
-    "tests/mutants": 1_132,
+    "tests/mutants": 1_146,
     "tests/service": 14_841,
-    "tests/simulation": 5_980,
+    "tests/simulation": 6_106,
     "tests/support": 2_940,
     "tests/unit": 19_808,
 }
