@@ -68,6 +68,18 @@ async def test_signal_that_does_not_come_ends_the_call_of_a_running_step(client:
     assert not (await client.ask("ListQuestions", run_id=run.spec.run_id)).questions
 
 
+async def test_ends_are_named_by_one_commit_without_another_call(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await write(client, got, open=[note()], open_number=1)
+        before = (await client.ask("GetRun", run_id=run.spec.run_id)).run.version
+        for _ in range(2):
+            ack = await write(client, got, known=["s"], open_number=2)
+            assert (ack.lease.status, ack.HasField("failure")) == (LIVE, False)
+        assert (await client.ask("GetRun", run_id=run.spec.run_id)).run.version == before + 1
+
+
 async def test_no_person_sees_or_answers_what_a_call_waits_for(client: Client) -> None:
     run = await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:

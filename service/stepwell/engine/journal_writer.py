@@ -124,7 +124,7 @@ class JournalWriter:
         key = (tenant_id, one.run_id)
         if self._runs.hold_back(key, partial(self.write, tenant_id, one, answered)):
             return
-        if one.opens:
+        if one.opens or one.open_number:
             self._runtime.spawn(self._open(key, one, answered), name="open waits")
             return
         state = self._runs.held(key)
@@ -323,7 +323,7 @@ def _refused(one: NewEntries, kind: str, message: str) -> JournalAnswer:
     return JournalAnswer(
         live=True,
         entries=[failure] * len(one.entries),
-        failure=failure if one.forget or one.opens else None,
+        failure=failure if one.forget or one.open_number else None,
     )
 
 

@@ -132,6 +132,19 @@ async def test_next_opening_names_the_ends_that_came() -> None:
     assert step.services.known == ["k"]
 
 
+async def test_a_hundred_ends_are_named_though_nothing_is_to_be_opened() -> None:
+    step = JournaledStep()
+    step.services.on_open = lambda key: step.services.put_end(key, value=encode(1))
+    keys = [f"k{n:03}" for n in range(100)]
+
+    async def work(ctx: TaskContext) -> Any:
+        return sum(await asyncio.gather(*(awaited(ctx, "note", key) for key in keys)))
+
+    assert result_of(await step.attempt(work)) == 100
+    assert [call.call for call in step.services.opened] == keys
+    assert step.services.known == keys
+
+
 async def test_answer_reaches_a_running_step_that_asks() -> None:
     step = JournaledStep()
 

@@ -128,6 +128,15 @@ def test_a_decision_of_a_run_with_many_children_goes_through_none_of_them() -> N
         assert len(msgspec.msgpack.encode(commit)) <= size[name] + 100, name
 
 
+def test_named_ends_make_the_row_of_a_running_step_small_again() -> None:
+    parent = Parent(200)
+    parent.do(*map(parent.ends, range(150)))
+    assert len(parent.task("many").journal.answered) == 150
+    parent.do(replace(parent.opened(), known=tuple(f"kid {name}" for name in range(149))))
+    assert parent.task("many").journal.answered == ("kid 149",)
+    assert len(parent.state.calls) == 50
+
+
 def test_open_children_hold_their_shares_of_the_budget_until_they_end() -> None:
     parent = Parent(3)
     assert parent.state.shares == (30, 0, 21)

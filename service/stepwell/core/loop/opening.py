@@ -107,10 +107,11 @@ def open_waits(draft: Draft, one: Open) -> Reply:
     # An end that the attempt doesn't know is on its way to it, or found when the step is suspended.
     new = {call.call: call for call in one.calls if call.call not in journal.answered}
     calls = tuple(new.values())
-    what = ", ".join(sorted({_described(call) for call in calls}))
+    what = ", ".join(sorted({_described(call) for call in calls})) or "nothing further"
     draft.event(EventType.WAIT_OPENED, task_id=task_id, execution_id=one.execution_id, message=what)
     draft.change_execution(execution, open_number=one.number)
-    answered = tuple(call for call in journal.answered if call not in one.known)
+    known = frozenset(one.known)
+    answered = tuple(call for call in journal.answered if call not in known)
     if answered != journal.answered:
         put_journal(draft, task_id, replace(journal, answered=answered))
     open_calls(draft, execution, calls, prefix=f"{one.number}.")

@@ -64,7 +64,7 @@ def write_one(
     if item.forget and item.entries:
         # A repetition would drop what it wrote the first time.
         faults.add("forget", "is there beside entries; limit: a journal write has one of the two")
-    if item.open and (item.entries or item.forget):
+    if (item.open or item.open_number) and (item.entries or item.forget):
         faults.add("open", "is there beside others; limit: a journal write has one of the three")
     if item.open and not item.open_number:
         faults.add("open_number", "is 0; limit: 1 or more with open")
@@ -78,7 +78,7 @@ def write_one(
     if faults:
         asyncio.get_running_loop().call_soon(answered, _refused(item, faults))
         return
-    if item.open:
+    if item.open_number:
         executor.runtime.spawn(_open(executor, tenant_id, item, answered), name="open waits")
         return
     entries, refused = read_entries(item.entries)
@@ -148,7 +148,7 @@ def _refused(item: pb.JournalWrite, faults: Faults) -> pb.JournalAck:
     failure = failure_of(faults)
     for _ in range(min(len(item.entries), limits.ITEMS_PER_MESSAGE_MAX)):
         fill_state(failure, recorded.entries.add())
-    if item.forget or item.open:
+    if item.forget or item.open or item.open_number:
         fill_failure(failure, recorded.failure)
     return recorded
 

@@ -29,6 +29,8 @@ WAITS_MAX = 100
 """The most waits in one suspension or one journal write."""
 WAITS_BYTES_MAX = 1024 * 1024
 """The most bytes of all these waits together; the commit has each question twice."""
+KNOWN_AT_ONCE = 100
+"""Ends that are named to the server though no call is to be opened: until then its row of the step lists them."""
 FULL_SHARE = 0.75
 """The share of a journal's limits from which the run's log has a warning, once in an attempt."""
 
@@ -260,6 +262,8 @@ class Journal:
         if self.find(entry.key).end is None:
             self._keep(entry)
         self.on_end(entry.key)
+        if len(self._known) >= KNOWN_AT_ONCE:
+            self._open_next()
 
     async def open(self, call: worker_pb2.Outcome.SuspendedCall) -> worker_pb2.JournalAck:
         """Have the server open a call that waits; return its answer. Calls that come meanwhile go into one message.
@@ -277,7 +281,9 @@ class Journal:
         return recorded
 
     def _open_next(self) -> None:
-        if self._opening or not self._to_open:
+        """Send the next calls that are to be opened, with the ends that came; many ends also without a call."""
+        names_ends = len(self._known) >= KNOWN_AT_ONCE
+        if self._opening or not (self._to_open or names_ends):
             return
         batch: list[_Opening] = []
         size = 0
@@ -292,9 +298,9 @@ class Journal:
             if batch and size > WAITS_BYTES_MAX:
                 break
             batch.append(self._to_open.popleft())
-        self._opening = bool(batch)
+        self._opening = bool(batch) or names_ends
         self._open_alone = max(0, self._open_alone - 1)
-        if not batch:
+        if not self._opening:
             return
         known, self._known = self._known[:JOURNAL_ENTRIES_MAX], []
         self._opens += 1
@@ -305,6 +311,8 @@ class Journal:
 
     def _opened(self, batch: list[_Opening], answer: asyncio.Future[worker_pb2.JournalAck]) -> None:
         self._opening = False
+        if not batch and (answer.cancelled() or answer.exception() is not None):
+            return  # Whatever the step sends next meets the same.
         if len(batch) > 1 and answer.result().HasField("failure"):
             # None was opened. Each by itself, those that aren't at fault are.
             self._open_alone = len(batch)
