@@ -110,6 +110,27 @@ def test_child_that_a_resumed_run_starts_again_is_another_and_goes_on(
     assert {one.prompt for one in world.state.questions.values()} == set(second.values())
 
 
+def test_call_is_opened_again_in_the_commit_that_cancels_its_earlier_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page_of(monkeypatch, 2)
+    world = World()
+    world.start(plan=[task("a", retry=ONCE)], step_retry=ONCE)
+    open_children(world, "task:a#1", *"uvw")
+    deliver_all(world)
+    world.fail("a")
+    world.do(Resume(retry_failed=True))
+    token = world.lease("task:a#2")
+    calls = (SuspendedCall(call="w", wait=CHILD),)
+    first = Open(execution_id="task:a#2", token=token, number=1, calls=calls)
+    second = replace(first, number=2)
+    before = world.run.children
+    world.do(first, LettersDelivered(last=world.run.letters.next - 1), second)
+
+    assert (world.run.letters.unwritten, world.run.children) == ((), before + 1)
+    assert [one.call for one in world.state.questions.values()] == ["w"]
+
+
 @pytest.mark.parametrize("count", [1, 100])
 def test_pause_and_resume_reach_each_of_many_children_in_this_order(
     count: int, monkeypatch: pytest.MonkeyPatch

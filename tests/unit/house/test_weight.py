@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_851,
     "tests/simulation": 6_106,
     "tests/support": 2_940,
-    "tests/unit": 19_824,
+    "tests/unit": 19_842,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
