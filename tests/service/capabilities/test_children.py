@@ -182,6 +182,42 @@ async def test_children_of_a_step_that_ended_are_cancelled_unless_they_are_left(
         assert await statuses() == ["CANCELLED", "WAITING"]
 
 
+async def test_usage_of_a_child_that_its_step_left_open_goes_up_when_it_ends(
+    served_everywhere: Served,
+) -> None:
+    served, agent = served_everywhere, family([])
+
+    @agent.task("abandons")
+    async def abandons(ctx: TaskContext) -> str:
+        rest = Task("rest", "note", depends_on=["work"])
+        child = await ctx.start_child("bees", plan=[*WORK, rest])
+        await ctx.receive("go")
+        return child.run_id
+
+    @agent.task("note")
+    async def note(ctx: TaskContext) -> Any:
+        return await ctx.receive("note")
+
+    async with served.worker(agent, concurrency=4):
+        plan = [Task("a", "abandons"), Task("b", "note", depends_on=["a"])]
+        run = await served.client.start(plan=plan)
+
+        async def is_used() -> bool:
+            children = await children_of(served, run)
+            return bool(children) and (await children["bees"].get()).usage.input_tokens == 3
+
+        await until(is_used)
+        await run.signal("go")
+
+        async def is_added() -> bool:
+            return (await run.get()).usage.input_tokens == 3
+
+        await until(is_added)
+        await run.signal("note", 1)
+        await run.result()
+        assert (await run.get()).usage.input_tokens == 3
+
+
 async def test_a_run_that_waits_for_a_child_asks_nobody(served: Served) -> None:
     async with served.worker(family([]), concurrency=4):
         run = await served.client.start(plan=[Task("a", "patient")])

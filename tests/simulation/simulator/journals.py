@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.children import CANCELLED
 from stepwell.core.loop.letters import JOURNAL as LETTERS
 from stepwell.core.loop.signals import JOURNAL as SIGNALS
 from stepwell.core.port import EntryWrite, JournalAck, JournalWrite
@@ -26,7 +27,7 @@ STALE_ENTRY = "stale entry refused"
 LATE_ENTRY = "late copy of a dropped entry refused"
 
 
-_NO_STEP = (LETTERS, SIGNALS)
+_NO_STEP = (LETTERS, SIGNALS, CANCELLED)
 """Journals that are no step's."""
 
 

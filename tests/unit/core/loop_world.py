@@ -130,8 +130,9 @@ class World:
 
     def _entries(self, query: JournalQuery) -> list[StoredEntry]:
         """Return the first entries that the run's store has for a query of the loop."""
-        if query.journal == JOURNAL:
-            kept = [one for one in self.kept_signals if query.generation in (0, one.generation)]
+        if not query.execution_id:
+            kept = self.kept(query.journal)
+            kept = [one for one in kept if query.generation in (0, one.generation)]
         else:
             said = tuple(self.said[query.execution_id])
             entry = Entry(key="said", messages=said)
@@ -293,11 +294,16 @@ class World:
     @property
     def kept_signals(self) -> tuple[EntryWrite, ...]:
         """The signals that the run keeps, as its store has them."""
+        return self.kept(JOURNAL)
+
+    def kept(self, journal: str) -> tuple[EntryWrite, ...]:
+        """Return the entries of a journal of the run's own, as its store has them."""
         found: dict[str, EntryWrite] = {}
         for commit in self.commits:
             for one in commit.forgotten:
-                found.pop(one.entry.key, None)
-            found |= {one.entry.key: one for one in commit.entries if one.journal == JOURNAL}
+                if one.journal == journal:
+                    found.pop(one.entry.key, None)
+            found |= {one.entry.key: one for one in commit.entries if one.journal == journal}
         return tuple(found.values())
 
     @property

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop import letters
+from stepwell.core.loop.children import CANCELLED
 from stepwell.core.loop.letters import CancelRun, RunEnded, StartRun
 from stepwell.core.loop.occurrences import (
     AwaitChild,
@@ -18,6 +19,7 @@ from stepwell.core.loop.occurrences import (
     Pause,
     Resume,
     RetryTask,
+    SkipTask,
     Suspended,
     SuspendedCall,
 )
@@ -182,14 +184,36 @@ def test_a_pause_leaves_children_going_on_and_a_resume_finds_their_ends() -> Non
     assert world.run.usage.input_tokens == 7
 
 
-def test_usage_of_a_child_that_its_step_left_open_is_not_added() -> None:
+def test_usage_of_a_child_that_its_step_left_open_is_added_until_the_run_ends() -> None:
     world = parent()
     open_child(world, "task:a#1")
     end = ends(world, usage=Usage(input_tokens=7))
     world.complete("a")
 
-    assert world.do(end)[0].status == "UNCHANGED"
-    assert world.run.usage == Usage()
+    # The letter may come twice in one commit, and once more.
+    assert [one.status for one in world.do(end, end)] == ["ACCEPTED", "UNCHANGED"]
+    assert [one.status for one in world.do(end)] == ["UNCHANGED"]
+    other = replace(end, run_id="of another step")
+    assert [one.status for one in world.do(other)] == ["UNCHANGED"]
+    assert world.run.usage.input_tokens == 7
+    open_child(world, "task:b#1")
+    late = ends(world, usage=Usage(input_tokens=5))
+    world.complete("b")
+    assert world.run.ended
+    assert [one.status for one in world.do(late)] == ["UNCHANGED"]
+    assert world.run.usage.input_tokens == 7
+
+
+def test_usage_is_added_where_one_commit_has_the_end_of_step_and_child() -> None:
+    world = World()
+    world.start(plan=[task("a", on_failure=OnFailure.CONTINUE), task("b")])
+    world.suspend("task:a#1", kid=CHILD)
+    end = ends(world, usage=Usage(input_tokens=7))
+
+    replies = world.do(SkipTask(task_id="a"), end, end)
+    assert [one.status for one in replies] == ["ACCEPTED", "ACCEPTED", "UNCHANGED"]
+    assert world.run.usage.input_tokens == 7
+    assert world.kept(CANCELLED) == ()
 
 
 def test_two_deliveries_of_an_end_in_one_commit_add_its_usage_once() -> None:

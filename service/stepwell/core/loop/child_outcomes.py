@@ -54,7 +54,7 @@ def task_child_late(draft: Draft, question: Question) -> None:
     )
     draft.put_question(replace(question, status=QuestionStatus.EXPIRED, ended_us=now_us))
     message = "the attempt took longer than its time-out"
-    children.cancel(draft, question, message)
+    children.withdraw(draft, question, message)
     put_waits(draft, question.task_id, ())
     failure = Failure(kind="TIMED_OUT", message=message)
     _fail(draft, question, ExecutionStatus.TIMED_OUT, failure, Usage())

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from zlib import crc32
 
 from msgspec.structs import replace
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import AwaitChild, ChangePlace, SignalChild
+from stepwell.core.loop.occurrences import AwaitChild, ChangePlace, ChildEnds, SignalChild
 from stepwell.core.loop.transition import UNCHANGED, Reply
+from stepwell.core.port import EntryWrite, JournalQuery
 from stepwell.core.records import graph, limits
 from stepwell.core.records.family import ChildOf
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import (
     Budget,
     Failure,
@@ -25,6 +28,7 @@ from stepwell.core.records.model import (
     Record,
     Run,
     RunSpec,
+    Usage,
 )
 from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import EventType, RunStatus
@@ -37,6 +41,8 @@ ROOT_LABEL = "stepwell.root"
 """Labels by which the children of a run, and all runs below a root, are found."""
 _PLACE_LABELS = (PARENT_LABEL, ROOT_LABEL)
 
+CANCELLED = "cancelled"
+"""The journal of the children that were cancelled with their questions, and whose ends haven't come, by their ids."""
 _SHARED = ("input_tokens", "output_tokens", "cost_micros")
 """The parts of a budget of which children get a share."""
 
@@ -185,6 +191,43 @@ def change_place(draft: Draft, one: ChangePlace) -> Reply:
 
 def _labels_of(place: ChildOf) -> dict[str, str]:
     return {PARENT_LABEL: place.run_id, ROOT_LABEL: place.root_run_id} if place.run_id else {}
+
+
+def withdraw(draft: Draft, question: Question, reason: str) -> None:
+    """Cancel a child whose question ends before it, within the current event, and keep that its usage is still to be added."""
+    cancel(draft, question, reason)
+    draft.entries += (_cancelled(question.prompt),)
+
+
+def ended_late(draft: Draft, one: ChildEnds) -> Reply:
+    """Add what a cancelled child has used, once, unless the run has ended, too: then its usage is final."""
+    if draft.run.ended or one.usage == Usage():
+        return UNCHANGED
+    write, spec = _cancelled(one.run_id), draft.run.spec
+    query = JournalQuery(
+        tenant_id=spec.tenant_id,
+        run_id=spec.run_id,
+        journal=write.journal,
+        generation=write.generation,
+    )
+    is_new = write in draft.entries
+    # Until the journal is read, the decision isn't final. Another child may have the same generation.
+    is_kept = is_new or any(found.entry.key == one.run_id for found in draft.read(query) or ())
+    if not is_kept or write in draft.forgotten:
+        return UNCHANGED
+    message = f"{one.run_id}: {one.status}"
+    draft.event(EventType.CHILD_ENDED, question_id=one.question_id, message=message)
+    if is_new:
+        draft.entries = tuple(kept for kept in draft.entries if kept != write)
+    else:
+        draft.forgotten += (write,)
+    draft.change_run(usage=draft.run.usage + one.usage)
+    return Reply()
+
+
+def _cancelled(run_id: str) -> EntryWrite:
+    generation = crc32(run_id.encode()) >> 1 or 1
+    return EntryWrite(journal=CANCELLED, generation=generation, entry=Entry(key=run_id))
 
 
 def _spec(draft: Draft, question: Question, asked: AwaitChild, number: int) -> RunSpec:

@@ -261,10 +261,10 @@ def wait_expired(draft: Draft, question: Question) -> None:
 
 
 def child_ends(draft: Draft, one: ChildEnds) -> Reply:
-    """End the call that waits for a child run, once; nothing waits for it any more if its step has ended."""
+    """End the call that waits for a child run, once; if its step has ended, only the usage is added."""
     question = draft.open_question(one.question_id)
     if question is None or question.prompt != one.run_id:
-        return UNCHANGED
+        return children.ended_late(draft, one)
     draft.event(
         EventType.CHILD_ENDED,
         task_id=question.task_id,

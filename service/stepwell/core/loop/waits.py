@@ -13,7 +13,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets, journals, letters
+from stepwell.core.loop import budgets, children, journals, letters
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.state import withdraws
 from stepwell.core.loop.transition import EndedCall
@@ -195,7 +195,7 @@ def _cancel(draft: Draft, question: Question) -> None:
         drop_timer(draft, QUESTION_TIMER + question.question_id)
     if question.kind is QuestionKind.CHILD and not question.leave:
         why = "the step that started it has ended"
-        letters.write(draft, letters.CancelRun(run_id=question.prompt, reason=why))
+        children.withdraw(draft, question, why)
     elif question.follow_pauses and draft.run.status is RunStatus.PAUSED:
         # It follows no longer.
         letters.write(draft, letters.ResumeRun(run_id=question.prompt))
