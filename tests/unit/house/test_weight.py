@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 1_117,
     "service/stepwell/cli": 6_115,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_630,
+    "service/stepwell/core": 8_663,
     "service/stepwell/embedded": 1_884,
     "service/stepwell/engine": 4_533,
     "service/stepwell/rpc": 4_748,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_971,
     "tests/frameworks": 4_342,
     "tests/mutants": 1_146,
-    "tests/service": 14_851,
-    "tests/simulation": 6_106,
+    "tests/service": 14_878,
+    "tests/simulation": 6_107,
     "tests/support": 2_940,
-    "tests/unit": 19_842,
+    "tests/unit": 19_866,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
