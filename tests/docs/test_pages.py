@@ -62,7 +62,7 @@ PAGES = (
     Page("sessions", 2),
     Page("testing", 1),
     Page("threads", 8, works=True),
-    Page("writing-an-agent", 15, works=True),
+    Page("writing-an-agent", 16, works=True),
 )
 
 

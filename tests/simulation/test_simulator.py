@@ -47,7 +47,7 @@ HAPPENS = (
     *("RUN_RESUMED", "TASK_DEDUPLICATED", "MESSAGES_APPENDED", "run forked"),
     *("STEP_SUSPENDED", "STEP_WOKEN", "JOURNAL_RENEWED", "JOURNAL_FORGOTTEN"),
     *("WAIT_OPENED", "SIGNAL_TAKEN", "CHILD_ENDED", KEPT, SENT, REFLECTED, "RUN_LET_GO"),
-    *("RUN_STEERED", BECAME_RUN, GROWN, GROWN_OVER_WORK),
+    *("RUN_STEERED", BECAME_RUN, GROWN, GROWN_OVER_WORK, "GROUP_GATHERED"),
     *(REPLAYED, STALE_ENTRY, LATE_ENTRY, "write_journal:twice", "write_journal:time_out"),
     *("commit:CONFLICT:r0", "commit:CONFLICT:r1", "foreign delivery refused"),
     *(f"{method}:{mode}" for method in ("commit", "claim", "load") for mode in MODES),

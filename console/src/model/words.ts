@@ -187,6 +187,7 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.TASK_COMPLETED]: "completed",
   [EventType.TASK_FAILED]: "failed",
   [EventType.TASK_SKIPPED]: "skipped",
+  [EventType.GROUP_GATHERED]: "its group has enough",
   [EventType.TASK_RETRY_REQUESTED]: "is run again",
   [EventType.REFLECTION_ACCEPTED]: "decided",
   [EventType.ITERATION_COMPLETED]: "iteration ended",

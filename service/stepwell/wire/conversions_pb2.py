@@ -53,14 +53,14 @@ OF_EndedQuery_statuses: Any = Numbers('EndedQuery.statuses', {1: RunStatus.QUEUE
 OF_EndedRun_status: Any = Numbers('EndedRun.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_Entry_effect: Any = Numbers('Entry.effect', {0: Effect.IDEMPOTENT, 1: Effect.IDEMPOTENT, 2: Effect.AT_MOST_ONCE})
 OF_Entry_mark: Any = Numbers('Entry.mark', {0: JournalMark.END, 1: JournalMark.END, 2: JournalMark.BEGIN, 3: JournalMark.TRY, 4: JournalMark.WAIT})
-OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 51: EventType.PLACE_CHANGED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 52: EventType.GROUP_GATHERED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 51: EventType.PLACE_CHANGED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ExecutionChange_kind: Any = Numbers('ExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ExecutionChange_status: Any = Numbers('ExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_Execution_kind: Any = Numbers('Execution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Execution_status: Any = Numbers('Execution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_LogEntry_kind: Any = Numbers('LogEntry.kind', {0: LogKind.LINE, 1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
 OF_LogsOfExecution_kind: Any = Numbers('LogsOfExecution.kind', {1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
-OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 51: EventType.PLACE_CHANGED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 52: EventType.GROUP_GATHERED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 51: EventType.PLACE_CHANGED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_NeedsAnswer_on_expiry: Any = Numbers('NeedsAnswer.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
 OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK, 6: PlanTrigger.TASK})
@@ -84,7 +84,7 @@ OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: 
 OF_Run_phase: Any = Numbers('Run.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_Run_stages: Any = Numbers('Run.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Run_status: Any = Numbers('Run.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 51: EventType.PLACE_CHANGED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 52: EventType.GROUP_GATHERED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 51: EventType.PLACE_CHANGED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ShownExecutionChange_kind: Any = Numbers('ShownExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecutionChange_status: Any = Numbers('ShownExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_ShownExecution_kind: Any = Numbers('ShownExecution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
@@ -137,7 +137,7 @@ TO_Decision: Any = {'FINISH': 1, 'CONTINUE': 2, 'REPLAN': 3}
 TO_DueKind: Any = {'LEASE_EXPIRED': 1, 'ATTEMPT_TIMED_OUT': 2, 'TIMER': 3}
 TO_Durability: Any = {'VOLATILE': 1, 'PROCESS': 2, 'POWER': 3, 'NODE': 4}
 TO_Effect: Any = {'IDEMPOTENT': 1, 'AT_MOST_ONCE': 2}
-TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'CHILD_ENDED': 44, 'LETTERS_DELIVERED': 45, 'PLACE_CHANGED': 51, 'RUN_JOINED': 46, 'RUN_LEFT': 47, 'RUN_LET_GO': 48, 'RUN_STEERED': 49, 'THREAD_WRITTEN': 50, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
+TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'GROUP_GATHERED': 52, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'CHILD_ENDED': 44, 'LETTERS_DELIVERED': 45, 'PLACE_CHANGED': 51, 'RUN_JOINED': 46, 'RUN_LEFT': 47, 'RUN_LET_GO': 48, 'RUN_STEERED': 49, 'THREAD_WRITTEN': 50, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
 TO_ExecutionStatus: Any = {'READY': 1, 'LEASED': 2, 'COMPLETED': 3, 'FAILED': 4, 'TIMED_OUT': 5, 'LOST': 6, 'RELEASED': 7, 'CANCELLED': 8, 'NEEDS_ANSWER': 9, 'UNKNOWN_OUTCOME': 10, 'SUSPENDED': 11}
 TO_ExpiryAction: Any = {'WAIT': 1, 'DENY': 2, 'FAIL': 3, 'PAUSE': 4}
 TO_Finding: Any = {'DONE': 1, 'NOT_DONE': 2, 'UNDECIDED': 3}
@@ -4094,6 +4094,14 @@ def fill_TaskSpec(r: TaskSpec, m: types_pb2.TaskSpec) -> None:
         fill_ChildRun(v, c)
     v = r.after_growth
     if v: m.after_growth = v
+    v = r.group
+    if v: m.group = v
+    v = r.gathers
+    if v: m.gathers = v
+    v = r.at_least
+    if v: m.at_least = v
+    v = r.failures_max
+    if v: m.failures_max = v
 
 
 def read_TaskSpec(m: types_pb2.TaskSpec) -> TaskSpec:
@@ -4116,6 +4124,10 @@ def read_TaskSpec(m: types_pb2.TaskSpec) -> TaskSpec:
         reconcile=m.reconcile,
         child=read_ChildRun(m.child) if m.HasField("child") else None,
         after_growth=m.after_growth,
+        group=m.group,
+        gathers=m.gathers,
+        at_least=m.at_least,
+        failures_max=m.failures_max,
     )
 
 
@@ -4212,7 +4224,27 @@ def checked_TaskSpec_after_growth(m: Any, v: Any, k: dict[str, Any], f: Faults, 
     k['after_growth'] = v
 
 
-CHECKED_TaskSpec: dict[int, Callable[..., None]] = {1: checked_TaskSpec_task_id, 2: checked_TaskSpec_type, 3: checked_TaskSpec_title, 4: checked_TaskSpec_prompt, 5: checked_TaskSpec_role, 6: checked_TaskSpec_depends_on, 7: checked_TaskSpec_input, 8: checked_TaskSpec_retry, 9: checked_TaskSpec_attempt_timeout, 10: checked_TaskSpec_heartbeat_timeout, 16: checked_TaskSpec_idle_timeout, 11: checked_TaskSpec_total_timeout, 12: checked_TaskSpec_on_failure, 13: checked_TaskSpec_effect, 14: checked_TaskSpec_idempotency_key, 15: checked_TaskSpec_reconcile, 17: checked_TaskSpec_child, 18: checked_TaskSpec_after_growth}
+def checked_TaskSpec_group(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
+    if v and (len(v) > 128 or not is_name(v)): f.add(p + 'group', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    k['group'] = v
+
+
+def checked_TaskSpec_gathers(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
+    if v and (len(v) > 128 or not is_name(v)): f.add(p + 'gathers', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    k['gathers'] = v
+
+
+def checked_TaskSpec_at_least(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
+    if not 0 <= v <= 10000: f.add(p + 'at_least', f'{v}; limit: 0 to 10,000')
+    k['at_least'] = v
+
+
+def checked_TaskSpec_failures_max(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
+    if not 0 <= v <= 10000: f.add(p + 'failures_max', f'{v}; limit: 0 to 10,000')
+    k['failures_max'] = v
+
+
+CHECKED_TaskSpec: dict[int, Callable[..., None]] = {1: checked_TaskSpec_task_id, 2: checked_TaskSpec_type, 3: checked_TaskSpec_title, 4: checked_TaskSpec_prompt, 5: checked_TaskSpec_role, 6: checked_TaskSpec_depends_on, 7: checked_TaskSpec_input, 8: checked_TaskSpec_retry, 9: checked_TaskSpec_attempt_timeout, 10: checked_TaskSpec_heartbeat_timeout, 16: checked_TaskSpec_idle_timeout, 11: checked_TaskSpec_total_timeout, 12: checked_TaskSpec_on_failure, 13: checked_TaskSpec_effect, 14: checked_TaskSpec_idempotency_key, 15: checked_TaskSpec_reconcile, 17: checked_TaskSpec_child, 18: checked_TaskSpec_after_growth, 19: checked_TaskSpec_group, 20: checked_TaskSpec_gathers, 21: checked_TaskSpec_at_least, 22: checked_TaskSpec_failures_max}
 
 
 def checked_TaskSpec(m: types_pb2.TaskSpec, f: Faults, p: str = '') -> TaskSpec | None:
@@ -6667,7 +6699,7 @@ def check_WatchRunRequest(m: orchestrator_pb2.WatchRunRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'types', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
     v = m.task_ids
     if v:
         if len(v) > 1000: f.add(p + 'task_ids', f'{items(v)}; limit: 1,000 items, each a name of 1 to 64 characters')
@@ -8056,6 +8088,10 @@ def check_TaskSpec_record(m: types_pb2.TaskSpec, p: str, f: Faults) -> None:
     if m.HasField('child'):
         v = m.child
         check_ChildRun_record(v, p + 'child' + '.', f)
+    v = m.group
+    if '\0' in v: f.add(p + 'group', f'{utf8_size(v)}; limit: any text')
+    v = m.gathers
+    if '\0' in v: f.add(p + 'gathers', f'{utf8_size(v)}; limit: any text')
     return None
 
 
@@ -9354,6 +9390,18 @@ def check_TaskSpec(m: types_pb2.TaskSpec, p: str, f: Faults) -> None:
     if m.HasField('child'):
         v = m.child
         check_ChildRun(v, p + 'child.', f)
+    v = m.group
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'group', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.gathers
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'gathers', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.at_least
+    if v:
+        if not 0 <= v <= 10000: f.add(p + 'at_least', f'{v}; limit: 0 to 10,000')
+    v = m.failures_max
+    if v:
+        if not 0 <= v <= 10000: f.add(p + 'failures_max', f'{v}; limit: 0 to 10,000')
     return None
 
 

@@ -11,18 +11,26 @@ from tests.service.cli.world import Row, Terminal, plan_file, serving, start
 
 def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal) -> None:
     tasks = [
-        {"id": "one", "type": "echo", "title": "say it", "input": "said"},
-        {"id": "two", "type": "fail", "depends_on": ["one"], "retry": {"max_attempts": 1}},
+        {"id": "one", "type": "echo", "title": "say it", "input": "said", "group": "g"},
+        {"id": "two", "type": "fail", "gathers": "g", "at_least": 1, "retry": {"max_attempts": 1}},
     ]
     run = terminal(
         "run", "-q", "default", "--json", "--plan", plan_file(terminal.folder, tasks)
     ).run_id
     terminal.plays(
         run,
-        Row("show {run} one", 0, "task one  COMPLETED  say it\ntype   echo\n    input\n      said"),
+        Row(
+            "show {run} one",
+            0,
+            "task one  COMPLETED  say it\ntype   echo\ngroup  g\n    input\n      said",
+        ),
         Row("show {run} one", 0, "      said\nattempt 1  task:one#1"),
         Row("show {run} one --result", 0, "said\n"),
-        Row("show {run} two", 0, "after  one\nattempt 1  task:two#1  FAILED  by "),
+        Row(
+            "show {run} two",
+            0,
+            "after  one\ngathers g, at least 1\nattempt 1  task:two#1  FAILED  by ",
+        ),
         Row("show {run} task:two#1", 0, "    RuntimeError: it is broken"),
         Row("show {run} two", 0, "      Traceback (most recent call last):"),
         Row("show {run} two", 0, "    prompt\n      why?\n    response\n      because"),

@@ -58,6 +58,7 @@ _COUNTED = frozenset(
         EventType.LETTERS_DELIVERED,
         EventType.RUN_LET_GO,
         EventType.RUN_STEERED,
+        EventType.GROUP_GATHERED,
     }
 )
 

@@ -123,6 +123,7 @@ def _leased_in_order(model: RunModel, applied: Applied, execution: Execution) ->
         passed_over = commit.run.allowance > 1 or commit.run.spec.parent_run_id
         if status is TaskStatus.FAILED and same_plan and not passed_over:
             goes_on = specs[dependency].on_failure is OnFailure.CONTINUE
+            goes_on |= specs[task_id].gathers == specs[dependency].group != ""
             holds(goes_on, "S11", *name, "although", dependency, "has failed")
 
 

@@ -47,7 +47,7 @@ from stepwell.core.records.states import (
     OnFailure,
     StepKind,
 )
-from tests.simulation.simulator.growth import added_by
+from tests.simulation.simulator.growth import added_by, gathering, group
 from tests.simulation.simulator.rng import Rng
 
 BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
@@ -447,6 +447,9 @@ def growing(rng: Rng) -> Workload:
     grow = tuple(task(name, behaviour=f"grow:{rng.between(1, 2)}") for name in names)
     asks = task("lask", behaviour=rng.pick(["ask", ""]))
     merge = task("lend", *names, after_growth=True)
+    if rng.happens(0.5):
+        merge = gathering(rng, merge)
+        grow += group(rng, grow[0])
     plan = (*grow, asks, merge, task("lnext", names[0]))
     return Workload(
         name="grows",

@@ -156,7 +156,16 @@ def test_event_has_the_changed_fields_by_the_names_of_the_records() -> None:
 
 
 def test_tasks_of_a_plan_that_was_read_start_another_run_with_the_same_plan() -> None:
-    task = Task("b", "type", {"n": 1}, ["a"], retry=Retry(max_attempts=2), attempt_timeout=1.5)
+    group: dict[str, Any] = {
+        "after_growth": True,
+        "group": "c",
+        "gathers": "d",
+        "at_least": 2,
+        "failures_max": 1,
+    }
+    task = Task(
+        "b", "type", {"n": 1}, ["a"], retry=Retry(max_attempts=2), attempt_timeout=1.5, **group
+    )
     spec = types_pb2.TaskSpec()
     task.fill(spec)
     entry = orchestrator_pb2.TaskEntry(task=types_pb2.Task(task_id="b"), spec=spec)

@@ -382,6 +382,7 @@ class World:
         assert {k: state.waiting[k] for k in unsettled} == {k: anew.waiting[k] for k in unsettled}
         assert set(state.runnable) == set(anew.runnable)
         assert state.suspended == anew.suspended
+        assert {k: +v for k, v in state.groups.items()} == anew.groups
         anew.merge(Loaded(run=state.run, questions=tuple(state.questions.values()), complete=False))
         for name in ("but_children", "of_step", "calls", "shares"):
             assert getattr(state, name) == getattr(anew, name), name
@@ -398,6 +399,7 @@ def _picture(state: RunState) -> tuple[object, ...]:
         dict(state.open),
         dict(state.questions),
         dict(state.waiting),
+        {k: dict(v) for k, v in state.groups.items()},
         tuple(state.runnable),
         frozenset(state.suspended),
         dict(state.requests),

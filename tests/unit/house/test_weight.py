@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_976,
-    "clients/python/stepwell_client": 9_899,
+    "clients/python/stepwell_client": 9_911,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -29,9 +29,9 @@ BUDGET = {
     "scripts": 2_294,
     "service/stepwell": 306,
     "service/stepwell/app": 1_117,
-    "service/stepwell/cli": 6_115,
+    "service/stepwell/cli": 6_122,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_663,
+    "service/stepwell/core": 8_868,
     "service/stepwell/embedded": 1_884,
     "service/stepwell/engine": 4_533,
     "service/stepwell/rpc": 4_748,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_971,
     "tests/frameworks": 4_342,
     "tests/mutants": 1_146,
-    "tests/service": 14_878,
-    "tests/simulation": 6_107,
+    "tests/service": 14_886,
+    "tests/simulation": 6_122,
     "tests/support": 2_940,
-    "tests/unit": 19_866,
+    "tests/unit": 20_030,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

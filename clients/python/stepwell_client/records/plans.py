@@ -187,6 +187,17 @@ class Task(Record):
     "failures": {…}}`, these two by task."""
     after_growth: bool = False
     """Depend also on the tasks that those of `depends_on`, and these in turn, add by `Grow`."""
+    group: str = ""
+    """A name for tasks that another one gathers."""
+    gathers: str = ""
+    """Depend on all tasks of this group, also on those that are added until the task is offered. A failure of one of them
+    doesn't fail the run. Too many failures fail this task with the kind GROUP_FAILED, and its `on_failure` says what
+    follows."""
+    at_least: int = 0
+    """So many completed tasks of the gathered group are enough: the rest of it is skipped, and its workers are notified.
+    0: wait for all of them."""
+    failures_max: int = 0
+    """So many failed tasks of the gathered group are tolerated. 0: none or, with `at_least`, as many as leave enough."""
 
     def fill(self, spec: types_pb2.TaskSpec) -> None:
         """Write the task into an empty message; leave out the server's defaults."""
@@ -228,6 +239,14 @@ class Task(Record):
             spec.reconcile = True
         if self.after_growth:
             spec.after_growth = True
+        if self.group:
+            spec.group = self.group
+        if self.gathers:
+            spec.gathers = self.gathers
+        if self.at_least:
+            spec.at_least = self.at_least
+        if self.failures_max:
+            spec.failures_max = self.failures_max
         if self.run is not None:
             spec.child.CopyFrom(self.run.message())
 

@@ -591,6 +591,10 @@ class EventType(Word):
     """
     PLACE_CHANGED = 51
     """A run above this one is deleted: this one has no parent any more, or another root. `message`: the id of the root of its tree."""
+    GROUP_GATHERED = 52
+    """Enough tasks of a group have completed: its other tasks are SKIPPED, with what depends on them alone. `task_id`: the task
+    that gathers it. `message`: how many completed, and how many are skipped.
+    """
 
 
 class VersionMatch(Word):

@@ -246,6 +246,7 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_RUN_STEERED: _ClassVar[EventType]
     EVENT_TYPE_THREAD_WRITTEN: _ClassVar[EventType]
     EVENT_TYPE_PLACE_CHANGED: _ClassVar[EventType]
+    EVENT_TYPE_GROUP_GATHERED: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -442,6 +443,7 @@ EVENT_TYPE_RUN_LET_GO: EventType
 EVENT_TYPE_RUN_STEERED: EventType
 EVENT_TYPE_THREAD_WRITTEN: EventType
 EVENT_TYPE_PLACE_CHANGED: EventType
+EVENT_TYPE_GROUP_GATHERED: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch
@@ -563,7 +565,7 @@ class WorkerVersion(_message.Message):
     def __init__(self, match: _Optional[_Union[VersionMatch, str]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("task_id", "type", "title", "prompt", "role", "depends_on", "input", "retry", "attempt_timeout", "heartbeat_timeout", "total_timeout", "on_failure", "effect", "idempotency_key", "reconcile", "idle_timeout", "child", "after_growth")
+    __slots__ = ("task_id", "type", "title", "prompt", "role", "depends_on", "input", "retry", "attempt_timeout", "heartbeat_timeout", "total_timeout", "on_failure", "effect", "idempotency_key", "reconcile", "idle_timeout", "child", "after_growth", "group", "gathers", "at_least", "failures_max")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -582,6 +584,10 @@ class TaskSpec(_message.Message):
     IDLE_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     CHILD_FIELD_NUMBER: _ClassVar[int]
     AFTER_GROWTH_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    GATHERS_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_MAX_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     type: str
     title: str
@@ -600,7 +606,11 @@ class TaskSpec(_message.Message):
     idle_timeout: _duration_pb2.Duration
     child: ChildRun
     after_growth: bool
-    def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ..., reconcile: bool = ..., idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., child: _Optional[_Union[ChildRun, _Mapping]] = ..., after_growth: bool = ...) -> None: ...
+    group: str
+    gathers: str
+    at_least: int
+    failures_max: int
+    def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ..., reconcile: bool = ..., idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., child: _Optional[_Union[ChildRun, _Mapping]] = ..., after_growth: bool = ..., group: _Optional[str] = ..., gathers: _Optional[str] = ..., at_least: _Optional[int] = ..., failures_max: _Optional[int] = ...) -> None: ...
 
 class ChildRun(_message.Message):
     __slots__ = ("pipeline_id", "queue", "goal", "labels", "max_iterations", "budget", "follow_pauses", "reflect_on", "plan")

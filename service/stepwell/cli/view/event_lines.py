@@ -162,6 +162,7 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.QUESTION_ANSWERED: _with_message("was answered"),
     EventType.QUESTION_EXPIRED: _with_message("was not answered in time"),
     EventType.TASK_SKIPPED: _with_message("skipped"),
+    EventType.GROUP_GATHERED: _with_message("its group has enough"),
     EventType.TASK_RETRY_REQUESTED: _with_message("is run again"),
     EventType.REPLAN_REQUESTED: _with_message("is planned again by a person's answer"),
     EventType.STOP_REQUESTED: _with_message("is to end after this iteration"),

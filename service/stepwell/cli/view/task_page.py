@@ -23,6 +23,7 @@ from stepwell_client import (
     Result,
     RunTask,
     SyncClient,
+    Task,
     TaskStatus,
     Transcript,
 )
@@ -170,6 +171,11 @@ def _cut(text: str) -> list[str]:
     return [*kept, f"… and {count(left, 'line')}"] if left else kept
 
 
+def _gathers(spec: Task) -> str:
+    rules = {"at least": spec.at_least, "failures at most": spec.failures_max}
+    return ", ".join([spec.gathers, *(f"{name} {value}" for name, value in rules.items() if value)])
+
+
 def _definition(entry: RunTask) -> Iterator[str]:
     task, spec = entry, entry.definition
     title = f"  {one_line(spec.title)}" if spec.title else ""
@@ -180,6 +186,8 @@ def _definition(entry: RunTask) -> Iterator[str]:
         "after": ", ".join(spec.depends_on),
         "effect": "AT_MOST_ONCE" if spec.effect == Effect.AT_MOST_ONCE else "",
         "key": spec.idempotency_key,
+        "group": spec.group,
+        "gathers": _gathers(spec),
     }
     if task.waits:
         fields["waits"] = ", ".join(one.call for one in task.waits)

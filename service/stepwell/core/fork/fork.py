@@ -60,6 +60,8 @@ def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Chang
         InvalidArgument: PLAN_INVALID.
         FailedPrecondition: LAST_ITERATION.
     """
+    if changes.plan is not None:
+        changes = changes._replace(plan=tuple(graph.gathered(changes.plan)))
     parent = Parent(rows, plans)
     phase = _phase(parent, changes)
     carry = Carry(parent, changes, executing=phase is Phase.EXECUTING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Unpack
 
 from stepwell.core.loop import budgets, idempotency, letters, reconcile
@@ -167,6 +168,16 @@ def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
     drop_total_timer(draft, task_id)
 
 
+def skip(draft: Draft, task_id: str, executions: Iterable[Execution]) -> None:
+    """Settle a task as SKIPPED within the current event; its open executions end, and their workers are notified."""
+    for execution in executions:
+        close(draft, execution, ExecutionStatus.CANCELLED, reason="the task was skipped")
+    withdraw_questions(draft, task_id)
+    ended_us = draft.context.now_us
+    draft.change_task(task_id, status=TaskStatus.SKIPPED, question_id="", ended_us=ended_us)
+    drop_total_timer(draft, task_id)
+
+
 def skip_dependents(draft: Draft, task_id: str) -> None:
     """Settle as SKIPPED the task's dependents at any distance that are PENDING."""
     for dependent in draft.graph.downstream(task_id):
@@ -180,7 +191,16 @@ def skip_dependents(draft: Draft, task_id: str) -> None:
 def failed_for_the_run(draft: Draft, task_id: str) -> bool:
     """Return whether a task is FAILED with a policy that fails the run."""
     failed = draft.task(task_id).status is TaskStatus.FAILED
-    return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
+    return failed and _policy_of(draft, task_id) is OnFailure.FAIL_RUN
+
+
+def _policy_of(draft: Draft, task_id: str) -> OnFailure:
+    """Return what a task's failure does: one whose group is gathered fails no run by itself."""
+    policy = draft.spec(task_id).on_failure
+    gatherer = draft.graph.gatherers.get(task_id)
+    is_gathered = gatherer is not None and draft.is_planned(gatherer)
+    fails_run = policy is OnFailure.FAIL_RUN
+    return OnFailure.SKIP_DEPENDENTS if is_gathered and fails_run else policy
 
 
 def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = "") -> None:
@@ -198,7 +218,7 @@ def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = 
         fields["question_id"] = ""
     draft.change_task(task_id, **fields)
     drop_total_timer(draft, task_id)
-    policy = draft.spec(task_id).on_failure
+    policy = _policy_of(draft, task_id)
     if policy is OnFailure.SKIP_DEPENDENTS:
         skip_dependents(draft, task_id)
     elif policy is OnFailure.FAIL_RUN:

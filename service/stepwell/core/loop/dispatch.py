@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from stepwell.core.loop import budgets, child_tasks, idempotency, reconcile, signals
+from stepwell.core.loop import budgets, child_tasks, gathering, idempotency, reconcile, signals
 from stepwell.core.loop.changes import ExecutionFields, TaskFields
 from stepwell.core.loop.closing import (
     BLOCKED_TIMER,
@@ -49,11 +49,13 @@ def settle(draft: Draft) -> None:
     if not draft.run.ended:
         if draft.suspended or draft.run.step_waits:
             wake_by_budget(draft)
+        gathering.judge(draft)
         leave_finished_phase(draft)
     turns = Turns(draft) if draft.context.grants.workers else None
     if turns is not None:
         turns.lease_offered()
     while not draft.run.ended and draft.run.status is not RunStatus.PAUSED and _offer(draft, turns):
+        gathering.judge(draft)
         leave_finished_phase(draft)
 
 

@@ -118,7 +118,7 @@ class Draft:
         self._calls: dict[tuple[str, str], str] = {}
         self.shares = state.shares
         self._events: list[EventDraft] = []
-        self._runnable = Runnable(state, self.tasks)
+        self._runnable = self.groups = Runnable(state, self.tasks)
 
     # --- events and the rows that they change
     # ----------------------------------------------------------

@@ -9,7 +9,7 @@ deliveries are LEASE_LOST.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -53,6 +53,7 @@ def accept_plan(
 ) -> None:
     """Put a valid plan in force as the next revision and begin to execute it."""
     iteration = draft.run.iteration + (trigger is Trigger.CONTINUE)
+    tasks = graph.gathered(tasks)
     carried = carried_over(draft, tasks)
     plan = _next_plan(draft, tasks, carried, why, reason, iteration)
     draft.event(EventType.PLAN_ACCEPTED, plan_revision=plan.revision, message=reason)
@@ -120,9 +121,7 @@ def grown(
             found.append(Violation(field=f"more.tasks[{place}].task_id", description=text))
     if found:
         return (), tuple(found[: limits.VIOLATIONS_MAX])
-    names = dict.fromkeys([spec.task_id for spec in added])
-    waiting = {one for one in draft.graph.dependents.get(task_id, ()) if _waits(draft, one)}
-    whole = (*[_after(one, names) if one.task_id in waiting else one for one in present], *fresh)
+    whole = _with_added(draft, task_id, present, fresh, [spec.task_id for spec in added])
     if violations := plan_violations(draft, whole):
         return whole, tuple([_of_growth(one, len(present), places) for one in violations])
     if (size := len(canonical.bytes_of(whole))) > limits.PLAN_BYTES_MAX:
@@ -146,20 +145,40 @@ def accept_growth(draft: Draft, task_id: str, tasks: tuple[TaskSpec, ...]) -> No
 
 
 def _is_same(before: TaskSpec, spec: TaskSpec) -> bool:
-    if before.after_growth and set(spec.depends_on) <= set(before.depends_on):
+    if (before.after_growth or before.gathers) and set(spec.depends_on) <= set(before.depends_on):
         spec = replace(spec, depends_on=before.depends_on)
     return before == spec
 
 
-def _waits(draft: Draft, task_id: str) -> bool:
-    return draft.spec(task_id).after_growth and draft.task(task_id).status is TaskStatus.PENDING
+def _with_added(
+    draft: Draft,
+    task_id: str,
+    present: Sequence[TaskSpec],
+    fresh: Sequence[TaskSpec],
+    added: Sequence[str],
+) -> tuple[TaskSpec, ...]:
+    """Return the whole plan, in which tasks that haven't begun depend on what they wait for or gather of it."""
 
+    def waits(spec: TaskSpec) -> bool:
+        return draft.task(spec.task_id).status is TaskStatus.PENDING
 
-def _after(spec: TaskSpec, names: Iterable[str]) -> TaskSpec:
-    """Return a task that also depends on these."""
-    before = {*spec.depends_on, spec.task_id}
-    more = [one for one in names if one not in before]
-    return replace(spec, depends_on=(*spec.depends_on, *more)) if more else spec
+    below = set(draft.graph.dependents.get(task_id, ()))
+    whole = (
+        *(
+            graph.after(one, added)
+            if one.after_growth and one.task_id in below and waits(one)
+            else one
+            for one in present
+        ),
+        *fresh,
+    )
+    begun = {one.task_id for one in present if one.gathers and not waits(one)}
+    return tuple(
+        [
+            before if before.task_id in begun else after
+            for before, after in zip(whole, graph.gathered(whole), strict=True)
+        ]
+    )
 
 
 def _of_growth(one: Violation, present: int, places: Sequence[int]) -> Violation:

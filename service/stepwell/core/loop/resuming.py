@@ -11,6 +11,7 @@ from stepwell.core.loop.changes import RunFields
 from stepwell.core.loop.closing import failed_for_the_run, run_again, skip_dependents
 from stepwell.core.loop.dispatch import settle
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.gathering import stopped
 from stepwell.core.loop.journals import count_tries_anew
 from stepwell.core.loop.occurrences import Resume
 from stepwell.core.loop.waits import write_to_followers
@@ -110,9 +111,13 @@ def tasks_to_repeat(
     """Return the failures that stopped something, and the tasks that were skipped because of them.
 
     A failed task whose dependents ran stays failed. So does a task that the plan in force doesn't
-    name, because the planner knew of its failure. A task that a person skipped was stopped by no
+    name, because the planner knew of its failure, and one of a group whose failures were tolerated; where they were too
+    many, the group's tasks without a result run again with the task that gathers them. A task that a person skipped was stopped by no
     failure.
     """
+
+    def is_gathered(task_id: str) -> bool:
+        return task_id in tasks.gatherers and is_planned(tasks.gatherers[task_id])
 
     def is_end(task_id: str) -> bool:
         return all(
@@ -126,14 +131,17 @@ def tasks_to_repeat(
         if status_of(task_id) is TaskStatus.FAILED
         and spec.on_failure is not OnFailure.CONTINUE
         and is_planned(task_id)
+        and not is_gathered(task_id)
         and is_end(task_id)
     ]
-    repeated = set(failed)
+    groups = [one for task_id in failed for one in stopped(tasks, task_id, status_of)]
+    repeated = {*failed, *groups}
     skips = OnFailure.SKIP_DEPENDENTS
     below = [k for k in failed if tasks.specs[k].on_failure is skips or was_kept(k)]
+    below += groups
     seen = set(below)
     for task_id in below:
-        for dependent in tasks.dependents.get(task_id, ()):
+        for dependent in tasks.direct_dependents(task_id):
             if dependent in seen:
                 continue
             seen.add(dependent)

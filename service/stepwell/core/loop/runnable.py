@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 
-from stepwell.core.loop.state import RunState, is_under_way
+from stepwell.core.loop.state import RunState, count_groups, is_under_way
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Task
 from stepwell.core.records.states import IN_FLIGHT, SETTLED, TaskStatus
@@ -26,6 +26,11 @@ class Runnable:
         self._before: Iterator[str] = iter(state.runnable)
         self._fresh: deque[str] = deque()
         """Tasks that may have become runnable."""
+        self._in_groups: Mapping[str, Mapping[TaskStatus, int]] = state.groups
+        self._moved: dict[str, Counter[TaskStatus]] = {}
+        """The changes of `_in_groups`, by the task that gathers the group."""
+        self._groups: dict[str, None] = {}
+        """Tasks whose group may have come to something."""
 
     def waiting(self, task_id: str) -> int:
         """Return how many of a task's dependencies aren't settled."""
@@ -48,6 +53,10 @@ class Runnable:
         is_settled = after in SETTLED
         if is_settled is not (before in SETTLED):
             self._count_for_dependents(task_id, -1 if is_settled else 1)
+        if (gatherer := self._graph.gatherers.get(task_id)) is not None:
+            moved = self._moved.setdefault(gatherer, Counter())
+            moved[before] -= 1
+            moved[after] += 1
         if after is TaskStatus.PENDING and self.waiting(task_id) == 0:
             self._fresh.append(task_id)
         if self._graph.keys and (is_settled or (before in IN_FLIGHT and after not in IN_FLIGHT)):
@@ -59,12 +68,28 @@ class Runnable:
         self._base = graph.unsettled(settled)
         # Tasks that this transition settled before were counted for the old graph.
         self._waiting.clear()
+        self._in_groups = count_groups(graph, self._status_of)
+        self._moved.clear()
+        self._groups.update(dict.fromkeys(self._in_groups))
 
     def begin_anew(self, task_ids: Iterable[str]) -> None:
         """Look for runnable tasks among these only, in order."""
         self._before = iter(())
         counts = {**self._base, **self._waiting} if self._waiting else self._base
         self._fresh = deque([one for one in task_ids if not counts[one]])
+
+    def pop_group(self) -> str | None:
+        """Return the next task whose group may have come to something, in order; None if none is left."""
+        first = next(iter(self._groups), None)
+        if first is not None:
+            del self._groups[first]
+        return first
+
+    def group_counts(self, task_id: str) -> Counter[TaskStatus]:
+        """Return how many tasks of the group that a task gathers have each status."""
+        counts = Counter(self._in_groups[task_id])
+        counts.update(self._moved.get(task_id, {}))
+        return counts
 
     def _is_runnable(self, task_id: str) -> bool:
         if self._status_of(task_id) is not TaskStatus.PENDING or self.waiting(task_id):
@@ -85,5 +110,7 @@ class Runnable:
         for dependent in self._graph.dependents.get(task_id, ()):
             count = self.waiting(dependent) + step
             self._waiting[dependent] = count
+            if dependent in self._in_groups:
+                self._groups[dependent] = None
             if count == 0:
                 self._fresh.append(dependent)

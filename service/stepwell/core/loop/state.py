@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -44,13 +44,14 @@ class RunState:
     `commit_id` names the commit that made this version; it is empty if unknown, or before the first
     commit. `checkpoint` is the run's newest checkpoint, without its base.
 
-    Nine fields are derived from the rows rather than stored: `but_children` (the questions without
+    Ten fields are derived from the rows rather than stored: `but_children` (the questions without
     those of child runs, of which there may be thousands), `of_step` (the questions by the task that
     they are of), `calls` (the ids of those of calls, by task and call), `shares` (what those of child
     runs have of each part of the budget of which children get a share), `suspended` (tasks that wait in a call),
     `waiting` (the number of unsettled dependencies of each unsettled task), `runnable` (PENDING
     tasks that wait for no dependency and for no other task of their idempotency key, in the order
-    in which they became runnable), `plan_tasks` (the tasks of the plan in force) and
+    in which they became runnable), `groups` (of each task that gathers a group, the number of the group's tasks in each
+    status), `plan_tasks` (the tasks of the plan in force) and
     `plan_fingerprint`.
     """
 
@@ -60,6 +61,7 @@ class RunState:
         "checkpoint",
         "commit_id",
         "graph",
+        "groups",
         "of_step",
         "open",
         "plan_fingerprint",
@@ -88,6 +90,7 @@ class RunState:
         self.shares = NO_SHARES
         self.requests: dict[str, RequestRecord] = {}
         self.waiting: dict[str, int] = {}
+        self.groups: dict[str, Counter[TaskStatus]] = {}
         self.runnable: OrderedDict[str, None] = OrderedDict()
         self.suspended: set[str] = set()
         self.plan_tasks: frozenset[str] = frozenset()
@@ -147,6 +150,7 @@ class RunState:
         self.suspended = {task_id for task_id, task in tasks.items() if task.waits}
         settled = {task_id for task_id, task in tasks.items() if task.status in SETTLED}
         self.waiting = self.graph.unsettled(settled)
+        self.groups = count_groups(self.graph, lambda one: tasks[one].status)
         keys = self.graph.keys
         self.runnable = OrderedDict.fromkeys(
             [
@@ -200,6 +204,7 @@ class RunState:
             self.calls,
             self.requests,
             self.waiting,
+            self.groups,
             self.runnable,
             self.suspended,
         ):
@@ -226,6 +231,9 @@ class RunState:
             self.suspended.add(task_id)
         elif self.suspended:
             self.suspended.discard(task_id)
+        if before is not None and (gatherer := self.graph.gatherers.get(task_id)) is not None:
+            self.groups[gatherer][before.status] -= 1
+            self.groups[gatherer][task.status] += 1
         was_settled = before is not None and before.status in SETTLED
         is_settled = task.status in SETTLED
         if was_settled is not is_settled:
@@ -312,6 +320,16 @@ def withdraws(letters: Sequence[UnwrittenLetters]) -> Callable[[Question], bool]
             for until_us, steps in cancels
         )
     )
+
+
+def count_groups(
+    graph: Graph, status_of: Callable[[str], TaskStatus]
+) -> dict[str, Counter[TaskStatus]]:
+    """Return, of each task that gathers a group, the number of the group's tasks in each status."""
+    return {
+        one: Counter([status_of(member) for member in graph.members(graph.specs[one])])
+        for one in graph.gathering
+    }
 
 
 def is_under_way(task: Task) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from stepwell.core.loop.closing import (
     close,
-    drop_total_timer,
     run_again,
+    skip,
     skip_dependents,
 )
 from stepwell.core.loop.dispatch import offer_task
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.gathering import stopped
 from stepwell.core.loop.journals import count_tries_anew
 from stepwell.core.loop.occurrences import RetryTask, SkipTask
 from stepwell.core.loop.renewals import renew
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
-from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import (
     SETTLED,
@@ -43,12 +43,7 @@ def skip_task(draft: Draft, command: SkipTask) -> Reply:
             "TASK_STATUS", f"task {task_id!r} is {status}; only one that isn't settled is skipped"
         )
     draft.event(EventType.TASK_SKIPPED, task_id=task_id, message=command.reason)
-    for execution in _open_of(draft, task_id):
-        close(draft, execution, ExecutionStatus.CANCELLED, reason="the task was skipped")
-    withdraw_questions(draft, task_id)
-    ended_us = draft.context.now_us
-    draft.change_task(task_id, status=TaskStatus.SKIPPED, question_id="", ended_us=ended_us)
-    drop_total_timer(draft, task_id)
+    skip(draft, task_id, _open_of(draft, task_id))
     if command.skip_dependents:
         skip_dependents(draft, task_id)
     return Reply()
@@ -80,9 +75,10 @@ def retry_task(draft: Draft, command: RetryTask) -> Reply:
             " version before that",
         )
     draft.event(EventType.TASK_RETRY_REQUESTED, task_id=task_id, message=command.reason)
-    again = [task_id, *_skipped_because_of(draft, task_id)]
+    again = [task_id, *stopped(draft.graph, task_id, lambda one: draft.task(one).status)]
+    again += [below for one in again for below in _skipped_because_of(draft, one)]
     draft.change_run(allowance=draft.run.allowance + 1)
-    for one in again:
+    for one in dict.fromkeys(again):
         run_again(draft, one)
     if command.fresh:
         renew(draft, task_id, "a person has asked for it")

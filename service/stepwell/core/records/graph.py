@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from msgspec.structs import replace
+
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.model import TaskSpec, Violation
 from stepwell.core.records.task_spec import ChildRun
@@ -19,15 +21,18 @@ _PLAIN = TaskSpec(task_id="plain")
 class Graph:
     """The specs of a run's tasks and, for each, the tasks that depend on it.
 
-    `keys` has the tasks of each idempotency key that a planner gave.
+    `keys` has the tasks of each idempotency key that a planner gave, `gathering` the tasks that gather a group, and
+    `gatherers`, by a task's id, the one that gathers its group.
     """
 
-    __slots__ = ("dependents", "keys", "specs")
+    __slots__ = ("dependents", "gatherers", "gathering", "keys", "specs")
 
     def __init__(self, specs: Mapping[str, TaskSpec]) -> None:
         self.specs = dict(specs)
         self.dependents: dict[str, list[str]] = {}
         self.keys: dict[str, list[str]] = {}
+        self.gathering: list[str] = []
+        self.gatherers: dict[str, str] = {}
         dependents = self.dependents
         for task_id, spec in self.specs.items():
             if spec.idempotency_key:
@@ -37,6 +42,15 @@ class Graph:
                     dependents[dependency].append(task_id)
                 else:
                     dependents[dependency] = [task_id]
+            if spec.gathers:
+                self.gathering.append(task_id)
+                self.gatherers.update((one, task_id) for one in self.members(spec))
+
+    def members(self, gatherer: TaskSpec) -> Iterator[str]:
+        """Yield the tasks of the group that a task gathers."""
+        for one in gatherer.depends_on:
+            if (spec := self.specs.get(one)) is not None and spec.group == gatherer.gathers:
+                yield one
 
     def with_plan(self, tasks: Iterable[TaskSpec]) -> Graph:
         """Return the graph with a newer plan's tasks, which replace older ones of the same id."""
@@ -62,19 +76,42 @@ class Graph:
             yield from (other for other in self.keys[key] if other != task_id)
 
     def downstream(self, task_id: str) -> list[str]:
-        """Return all tasks that depend on `task_id`, directly or not, nearest first."""
+        """Return all tasks that depend on `task_id`, directly or not and other than by its group, nearest first."""
         below: dict[str, None] = {}
-        queue = list(self.dependents.get(task_id, ()))
+        queue = self.direct_dependents(task_id)
         for dependent in queue:
             if dependent not in below:
                 below[dependent] = None
-                queue.extend(self.dependents.get(dependent, ()))
+                queue.extend(self.direct_dependents(dependent))
         return list(below)
+
+    def direct_dependents(self, task_id: str) -> list[str]:
+        """Return the tasks that depend on `task_id` itself, without the one that gathers its group."""
+        gatherer = self.gatherers.get(task_id)
+        return [one for one in self.dependents.get(task_id, ()) if one != gatherer]
 
 
 def fingerprint(tasks: Sequence[TaskSpec]) -> str:
     """Return the SHA-256 of the canonical task list, in hex."""
     return hashlib.sha256(canonical.bytes_of(tuple(tasks))).hexdigest()
+
+
+def gathered(tasks: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
+    """Return a plan in which tasks that gather a group depend on all of its tasks."""
+    if not any(one.gathers for one in tasks):
+        return tasks
+    groups: dict[str, list[str]] = {}
+    for one in tasks:
+        if one.group:
+            groups.setdefault(one.group, []).append(one.task_id)
+    return [after(one, groups.get(one.gathers, ())) if one.gathers else one for one in tasks]
+
+
+def after(spec: TaskSpec, names: Iterable[str]) -> TaskSpec:
+    """Return a task that also depends on these."""
+    before = {*spec.depends_on, spec.task_id}
+    more = [one for one in dict.fromkeys(names) if one not in before]
+    return replace(spec, depends_on=(*spec.depends_on, *more)) if more else spec
 
 
 def violations_of(
@@ -104,6 +141,8 @@ def violations_of(
         )
         return tuple(found)
     positions = _positions(tasks, report)
+    _check_groups(tasks, report)
+    tasks = gathered(tasks)
     _check_keys(tasks, report)
     _check_children(tasks, report, depth)
     # Without a dependency on a later task there can be no cycle.
@@ -177,6 +216,35 @@ def _check_keys(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -
                 f"tasks[{next(islice(places, limits.TASKS_PER_KEY_MAX, None))}].idempotency_key",
                 f"{key!r} is the key of more than {limits.TASKS_PER_KEY_MAX} tasks of this plan. "
                 "One of them is enough: the others would take its result.",
+            )
+
+
+def _check_groups(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> None:
+    gatherers: dict[str, int] = {}
+    groups: set[str] | None = None
+    for index, task in enumerate(tasks):
+        path = f"tasks[{index}]"
+        if not task.gathers:
+            for name in ("at_least", "failures_max"):
+                if getattr(task, name):
+                    report(
+                        f"{path}.{name}",
+                        "It is about the group that a task gathers: set `gathers`.",
+                    )
+            continue
+        first = gatherers.setdefault(task.gathers, index)
+        if first != index:
+            report(
+                f"{path}.gathers",
+                f"tasks[{first}] gathers the group {task.gathers!r} too; one task gathers a group.",
+            )
+        if task.group == task.gathers:
+            report(f"{path}.group", "A task can't be one of the group that it gathers.")
+        groups = {one.group for one in tasks} if groups is None else groups
+        if task.gathers not in groups and not task.depends_on:
+            report(
+                f"{path}.gathers",
+                f"No task is of the group {task.gathers!r}, and this one depends on none that could add one.",
             )
 
 

@@ -110,6 +110,14 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     """The child run that the task is; None: workers run it."""
     after_growth: bool = False
     """The task also depends on the tasks that its dependencies add with their outcomes."""
+    group: str = ""
+    """The group that the task is one of; empty: none."""
+    gathers: str = ""
+    """The group on whose tasks it depends; empty: none. `loop.gathering` has the rule."""
+    at_least: int = 0
+    """Tasks of the gathered group that are enough; 0: all of them are waited for."""
+    failures_max: int = 0
+    """FAILED tasks of that group that are tolerated; 0: none or, with `at_least`, all but those that it needs."""
 
     def key_in(self, run_id: str, revision: int) -> str:
         """Return the idempotency key of its steps, if this plan revision of the run defined it."""
