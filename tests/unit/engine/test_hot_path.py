@@ -91,6 +91,7 @@ async def leased(world: ExecutorWorld, worker: FakeWorker) -> list[Assignment]:
         await world.start(worker.executor, CHAIN, run_id=run_id)
     got = [await worker.next() for _ in IDS]
     await worker.executor.quiet()
+    await _rest()  # A claim for the worker's free places may have begun.
     return got
 
 
