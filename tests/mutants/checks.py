@@ -93,7 +93,7 @@ def _named(invariant: str) -> Generator[None]:
 
 
 def _seeds(_invariant: str) -> Iterator[tuple[str, Play]]:
-    return ((f"seed {seed}", partial(_seed, seed)) for seed in range(300))
+    return ((f"seed {seed}", partial(_seed, seed)) for seed in range(1_500))
 
 
 def _seed(seed: int, ports: Ports) -> None:

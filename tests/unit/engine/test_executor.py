@@ -26,6 +26,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.states import OnFailure, RunStatus
+from stepwell.engine import claims
 from stepwell.engine.executor import Heartbeat, HeldLease
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.core.loop_world import chain
@@ -363,8 +364,10 @@ async def test_eager_leases_overtake_older_steps_only_for_a_moment(world: Execut
 
 
 async def test_run_keeps_its_place_for_stickiness_ms_while_others_wait(
-    world: ExecutorWorld,
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A pause of the claims would end by the event loop's clock, among the steps.
+    monkeypatch.setattr(claims, "HINT_PAUSE_SECONDS", 0.0)
     executor = world.executor(stickiness_ms=50, poll_ms=600_000)
     worker = FakeWorker(executor)
     await worker.attach(credits=1)

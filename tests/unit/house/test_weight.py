@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_971,
     "tests/frameworks": 4_342,
     "tests/mutants": 1_146,
-    "tests/service": 14_886,
+    "tests/service": 14_888,
     "tests/simulation": 6_122,
     "tests/support": 2_940,
-    "tests/unit": 20_030,
+    "tests/unit": 20_033,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
