@@ -212,7 +212,7 @@ class CrashWorld:
                 if not crashing.crashed.is_set():
                     # An unknown outcome is asked again, also where no caller waits for it. And the
                     # run's last commit may yet be the crash: callers can see its end before its sender.
-                    tasks.append(runtime.spawn(executor.quiet(), name="quiet"))
+                    tasks.append(runtime.spawn(_rest(executor), name="rest"))
                     done, _ = await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
                     for one in done:
                         one.result()
@@ -277,6 +277,12 @@ class CrashWorld:
         for name, count in bank.effects.items():
             assert count == 1, f"the effect of {name} took place {count} times"
         return End(tuple(runs), dict(bank.effects))
+
+
+async def _rest(executor: Executor) -> None:
+    """Wait until the executor commits nothing any more, also not to remove delivered letters."""
+    await executor.quiet()
+    await executor.drain()
 
 
 async def _children(store: Store, tenant_id: str, run_id: str) -> list[RunKey]:
